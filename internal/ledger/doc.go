@@ -1,0 +1,16 @@
+// Package ledger is the standing oracle of every crash test: it writes down what a server told its clients, and holds
+// the server to it afterwards.
+//
+// A [Ledger] keeps one entry for each offset that was acknowledged to a writer or shown to a reader. [StartLoad] runs
+// real clients that fill it while the server is killed and restarted under them; [Ledger.Verify] reads every partition
+// back and reports each broken promise:
+//
+//   - an acknowledged record must be there, once, at its offset, with its bytes;
+//   - what a reader was shown must stay where it was shown;
+//   - no offset is ever answered with two different contents;
+//   - no record that a writer sent once stands at two offsets, acknowledged or not;
+//   - a partition has no holes, and its records of one writer are in the order in which it sent them.
+//
+// The package knows the server only as a Kafka address, so the same oracle judges a process under kill -9, a node on a
+// file system in memory that loses power, and Apache Kafka.
+package ledger

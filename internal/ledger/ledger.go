@@ -1,0 +1,177 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Ledger is what the clients of one topic were told. The zero value is not usable; call [New]. All methods are safe for
+// concurrent use.
+type Ledger struct {
+	topic string
+
+	mu struct {
+		sync.Mutex
+		books      map[int32]*book
+		acked      int64
+		unknown    int64
+		violations []Violation
+		changed    chan struct{} // closed and replaced at each acknowledgement
+	}
+}
+
+// book is the ledger of one partition.
+type book struct {
+	at    map[int64]entry // what each offset was answered with
+	where map[ID]int64    // where each record was acknowledged or seen
+}
+
+type entry struct {
+	id     ID
+	digest Digest
+	acked  bool // acknowledged to the writer; otherwise only shown to a reader
+}
+
+// Violation is one broken promise.
+type Violation struct {
+	Partition int32
+	Offset    int64 // -1 when no single offset is meant
+	What      string
+}
+
+// String says what was broken and where.
+func (v Violation) String() string {
+	return fmt.Sprintf("partition %d offset %d: %s", v.Partition, v.Offset, v.What)
+}
+
+// New returns an empty ledger for the named topic.
+func New(topic string) *Ledger {
+	l := &Ledger{topic: topic}
+	l.mu.books = map[int32]*book{}
+	l.mu.changed = make(chan struct{})
+	return l
+}
+
+// Acknowledged writes down that the server answered r, whose Partition and Offset it gave, with success.
+func (l *Ledger) Acknowledged(r *kgo.Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.noteLocked(r, true)
+	l.mu.acked++
+	close(l.mu.changed)
+	l.mu.changed = make(chan struct{})
+}
+
+// Seen writes down that the server showed r, as it stands there, to a reader.
+func (l *Ledger) Seen(r *kgo.Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.noteLocked(r, false)
+}
+
+// Unknown counts a record whose fate the writer was not told. It may be in the log, once, or not.
+func (l *Ledger) Unknown() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.unknown++
+}
+
+// Violated adds a broken promise that a client noticed by itself.
+func (l *Ledger) Violated(v Violation) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.violations = append(l.mu.violations, v)
+}
+
+// Acks returns how many acknowledgements were written down.
+func (l *Ledger) Acks() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.acked
+}
+
+// Unknowns returns how many records' fates stayed unknown.
+func (l *Ledger) Unknowns() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.unknown
+}
+
+// Violations returns the broken promises noticed so far, in the order of their notice.
+func (l *Ledger) Violations() []Violation {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]Violation(nil), l.mu.violations...)
+}
+
+// WaitAcks blocks until at least n acknowledgements were written down or ctx ends, whose error it returns.
+func (l *Ledger) WaitAcks(ctx context.Context, n int64) error {
+	for {
+		l.mu.Lock()
+		acked, changed := l.mu.acked, l.mu.changed
+		l.mu.Unlock()
+		if acked >= n {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("ledger: %d of %d acknowledgements: %w", acked, n, ctx.Err())
+		}
+	}
+}
+
+func (l *Ledger) noteLocked(r *kgo.Record, acked bool) {
+	violated := func(format string, args ...any) {
+		l.mu.violations = append(l.mu.violations,
+			Violation{Partition: r.Partition, Offset: r.Offset, What: fmt.Sprintf(format, args...)})
+	}
+	id, err := ParseID(r.Key)
+	if err != nil {
+		violated("a record that no writer sent: %v", err)
+		return
+	}
+	b := l.mu.books[r.Partition]
+	if b == nil {
+		b = &book{at: map[int64]entry{}, where: map[ID]int64{}}
+		l.mu.books[r.Partition] = b
+	}
+	now := entry{id: id, digest: DigestOf(r), acked: acked}
+	before, known := b.at[r.Offset]
+	switch {
+	case known && before.id != now.id:
+		violated("answered with %s and later with %s", before.id, now.id)
+		return
+	case known && before.digest != now.digest:
+		violated("%s was answered with two contents", id)
+		return
+	case known && before.acked && now.acked:
+		violated("%s was acknowledged twice", id)
+		return
+	}
+	if other, elsewhere := b.where[id]; elsewhere && other != r.Offset {
+		violated("%s stands at offset %d too", id, other)
+		return
+	}
+	now.acked = now.acked || before.acked
+	b.at[r.Offset] = now
+	b.where[id] = r.Offset
+}
+
+// promised returns, for each partition, a copy of the entries that were written down until now.
+func (l *Ledger) promised() map[int32]map[int64]entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make(map[int32]map[int64]entry, len(l.mu.books))
+	for p, b := range l.mu.books {
+		entries := make(map[int64]entry, len(b.at))
+		for offset, e := range b.at {
+			entries[offset] = e
+		}
+		all[p] = entries
+	}
+	return all
+}

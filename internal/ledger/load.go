@@ -1,0 +1,200 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Writer says how one writing client behaves.
+type Writer struct {
+	// Idempotent makes the client number its batches and retry each until it is answered, so every record must end up
+	// in the log exactly once. Without it each batch is sent once and its fate may stay unknown.
+	Idempotent bool
+	// LeaderAck asks for acks=1 instead of acks=all. Only for a writer that is not idempotent.
+	LeaderAck bool
+	// Codec is the compression; the zero value is none.
+	Codec kgo.CompressionCodec
+	// MinBytes and MaxBytes bound the length of a value, both inclusive. Both 0 means 0 to 2048.
+	MinBytes, MaxBytes int
+}
+
+// DefaultWriters is a mix that exercises the paths that differ in a crash: two idempotent writers, one that waits for
+// the leader only, one with compression, and one with large values.
+func DefaultWriters() []Writer {
+	return []Writer{
+		{Idempotent: true},
+		{Idempotent: true, Codec: kgo.Lz4Compression()},
+		{LeaderAck: true},
+		{Codec: kgo.ZstdCompression(), MinBytes: 1, MaxBytes: 300},
+		{Idempotent: true, MinBytes: 100_000, MaxBytes: 300_000},
+	}
+}
+
+// LoadOptions says what load to run.
+type LoadOptions struct {
+	// Client holds the options of every client: the seed brokers at least, and a dialer where there is no network.
+	Client []kgo.Opt
+	// Writers is the set of writing clients. Empty means [DefaultWriters].
+	Writers []Writer
+	// Readers is how many clients read the topic from its start all the while.
+	Readers int
+	// Buffered is how many records each writer keeps in flight. 0 means 64.
+	Buffered int
+}
+
+// Load is a set of clients at work. Close it.
+type Load struct {
+	ledger *Ledger
+	cancel context.CancelFunc
+	writes sync.WaitGroup
+	reads  sync.WaitGroup
+	client []*kgo.Client // the writers
+	reader []*kgo.Client
+	stop   chan struct{}
+	once   sync.Once
+}
+
+// StartLoad starts clients on the ledger's topic, which must exist or be made by the server on first use. They go on
+// through any number of crashes of the server until [Load.Stop] or [Load.Close]. What the server promises meanwhile is
+// written into the ledger.
+func StartLoad(l *Ledger, o LoadOptions) (*Load, error) {
+	if len(o.Writers) == 0 {
+		o.Writers = DefaultWriters()
+	}
+	if o.Buffered == 0 {
+		o.Buffered = 64
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	load := &Load{ledger: l, cancel: cancel, stop: make(chan struct{})}
+	for range o.Readers {
+		c, err := kgo.NewClient(append(crashOptions(o.Client),
+			kgo.ConsumeTopics(l.topic),
+			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+			kgo.FetchMaxWait(100*time.Millisecond),
+		)...)
+		if err != nil {
+			load.Close()
+			return nil, fmt.Errorf("ledger: reader: %w", err)
+		}
+		load.reader = append(load.reader, c)
+		load.reads.Go(func() { load.read(ctx, c) })
+	}
+	for n, w := range o.Writers {
+		c, err := kgo.NewClient(append(crashOptions(o.Client), w.options(o.Buffered)...)...)
+		if err != nil {
+			load.Close()
+			return nil, fmt.Errorf("ledger: writer %d: %w", n, err)
+		}
+		load.client = append(load.client, c)
+		load.writes.Go(func() { load.write(ctx, c, n, w) })
+	}
+	return load, nil
+}
+
+// Stop lets the writers finish what is in flight, which needs a server that answers, and then stops everything. It
+// returns ctx's error when that ends first.
+func (l *Load) Stop(ctx context.Context) error {
+	l.once.Do(func() { close(l.stop) })
+	var failed error
+	for n, c := range l.client {
+		if err := c.Flush(ctx); err != nil && failed == nil {
+			failed = fmt.Errorf("ledger: writer %d: %d records still in flight: %w", n, c.BufferedProduceRecords(), err)
+		}
+	}
+	l.Close()
+	return failed
+}
+
+// Close stops everything at once. What was in flight counts as unknown. It returns after the last client ended.
+func (l *Load) Close() {
+	l.once.Do(func() { close(l.stop) })
+	l.cancel()
+	for _, c := range l.client {
+		c.Close()
+	}
+	for _, c := range l.reader {
+		c.Close()
+	}
+	l.writes.Wait()
+	l.reads.Wait()
+}
+
+// crashOptions returns client options that find a restarted server quickly and never give up on it.
+func crashOptions(client []kgo.Opt) []kgo.Opt {
+	return append([]kgo.Opt{
+		kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }),
+		kgo.MetadataMinAge(20 * time.Millisecond),
+		kgo.DialTimeout(2 * time.Second),
+		kgo.RequestRetries(1 << 30),
+		kgo.RetryTimeout(10 * time.Minute),
+		kgo.UnknownTopicRetries(-1),
+		kgo.AllowAutoTopicCreation(),
+	}, client...)
+}
+
+func (w Writer) options(buffered int) []kgo.Opt {
+	opts := []kgo.Opt{
+		kgo.MaxBufferedRecords(buffered),
+		kgo.ProducerLinger(0),
+		kgo.ProducerBatchCompression(w.Codec),
+		kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.RecordPartitioner(kgo.RoundRobinPartitioner()),
+		kgo.StopProducerOnDataLossDetected(),
+	}
+	if w.Idempotent {
+		return opts
+	}
+	if w.LeaderAck {
+		opts = append(opts, kgo.RequiredAcks(kgo.LeaderAck()))
+	}
+	// Sent twice, a batch without a number would stand in the log twice, and rightly so.
+	return append(opts, kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(1), kgo.RecordRetries(0))
+}
+
+func (l *Load) write(ctx context.Context, c *kgo.Client, writer int, w Writer) {
+	maxBytes := w.MaxBytes
+	if maxBytes == 0 {
+		maxBytes = 2048
+	}
+	for seq := int64(0); ; seq++ {
+		select {
+		case <-l.stop:
+			return
+		default:
+		}
+		r := newRecord(l.ledger.topic, ID{Writer: writer, Seq: seq}, w.MinBytes, maxBytes)
+		c.Produce(ctx, r, func(r *kgo.Record, err error) {
+			switch {
+			case err == nil:
+				l.ledger.Acknowledged(r)
+			case w.Idempotent && !stopped(err):
+				l.ledger.Violated(Violation{Partition: r.Partition, Offset: -1,
+					What: fmt.Sprintf("%s: an idempotent write was refused: %v", r.Key, err)})
+			default:
+				l.ledger.Unknown()
+			}
+		})
+	}
+}
+
+func (l *Load) read(ctx context.Context, c *kgo.Client) {
+	for ctx.Err() == nil {
+		fetches := c.PollFetches(ctx)
+		fetches.EachError(func(_ string, p int32, err error) {
+			if !stopped(err) {
+				l.ledger.Violated(Violation{Partition: p, Offset: -1, What: fmt.Sprintf("a reader failed: %v", err)})
+			}
+		})
+		fetches.EachRecord(l.ledger.Seen)
+	}
+}
+
+// stopped reports whether err only says that we ended the client.
+func stopped(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, kgo.ErrClientClosed)
+}

@@ -1,0 +1,204 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Report is the outcome of one [Ledger.Verify].
+type Report struct {
+	Acked      int64 // acknowledgements written down so far
+	Unknown    int64 // records whose fate the writer was not told
+	Read       int64 // records that the log holds
+	Violations []Violation
+}
+
+// Err returns nil when every promise was kept, and otherwise an error that lists the first broken ones.
+func (r Report) Err() error {
+	if len(r.Violations) == 0 {
+		return nil
+	}
+	const shown = 20
+	var b strings.Builder
+	fmt.Fprintf(&b, "ledger: %d broken promises (acknowledged %d, read %d)", len(r.Violations), r.Acked, r.Read)
+	for i, v := range r.Violations {
+		if i == shown {
+			fmt.Fprintf(&b, "\n  and %d more", len(r.Violations)-shown)
+			break
+		}
+		fmt.Fprintf(&b, "\n  %s", v)
+	}
+	return fmt.Errorf("%s", b.String())
+}
+
+// Verify reads every partition of the topic from its start to the end that it has now and holds it against the ledger.
+// The load may go on meanwhile: what is acknowledged after the call began is not looked for. client holds the options
+// of the clients that read. The error says that the server could not be read; broken promises are in the report, with
+// those noticed earlier.
+func (l *Ledger) Verify(ctx context.Context, client ...kgo.Opt) (Report, error) {
+	promised := l.promised() // before the ends are asked for, so that all of it must lie below them
+	starts, ends, err := l.bounds(ctx, client)
+	if err != nil {
+		return Report{}, err
+	}
+	checks := map[int32]*check{}
+	for p, end := range ends {
+		checks[p] = newCheck(l, p, starts[p], end, promised[p])
+	}
+	if err := l.readAll(ctx, client, checks); err != nil {
+		return Report{}, err
+	}
+	var report Report
+	for _, c := range checks {
+		c.finish()
+		report.Read += c.read
+	}
+	for p := range promised {
+		if checks[p] == nil {
+			l.Violated(Violation{Partition: p, Offset: -1, What: "the partition is gone"})
+		}
+	}
+	report.Acked, report.Unknown, report.Violations = l.Acks(), l.Unknowns(), l.Violations()
+	return report, nil
+}
+
+// check holds what one partition answers, record by record, against what was promised before the reading began.
+type check struct {
+	ledger    *Ledger
+	partition int32
+	start     int64
+	end       int64
+	promised  map[int64]entry // what was not read yet
+	next      int64           // the offset that must come next
+	last      map[int]int64   // the last number read of each writer
+	read      int64
+}
+
+func newCheck(l *Ledger, p int32, start, end int64, promised map[int64]entry) *check {
+	return &check{ledger: l, partition: p, start: start, end: end, promised: promised, next: start, last: map[int]int64{}}
+}
+
+// done reports whether everything below the end was read.
+func (c *check) done() bool { return c.next >= c.end }
+
+func (c *check) violated(offset int64, format string, args ...any) {
+	c.ledger.Violated(Violation{Partition: c.partition, Offset: offset, What: fmt.Sprintf(format, args...)})
+}
+
+// record takes the next record that the partition answered. Those at or above the end are ignored.
+func (c *check) record(r *kgo.Record) {
+	if r.Offset >= c.end {
+		return
+	}
+	if r.Offset != c.next {
+		c.violated(c.next, "a hole: the next record is at %d", r.Offset)
+	}
+	c.next = r.Offset + 1
+	c.read++
+	c.ledger.Seen(r) // notices a wrong content and a second copy
+	delete(c.promised, r.Offset)
+	id, err := ParseID(r.Key)
+	if err != nil {
+		return
+	}
+	if before, any := c.last[id.Writer]; any && before >= id.Seq {
+		c.violated(r.Offset, "%s follows %s", id, ID{Writer: id.Writer, Seq: before})
+	}
+	c.last[id.Writer] = id.Seq
+}
+
+// finish reports what was promised and not read.
+func (c *check) finish() {
+	for _, offset := range sortedOffsets(c.promised) {
+		e := c.promised[offset]
+		what := "shown to a reader"
+		if e.acked {
+			what = "acknowledged"
+		}
+		c.violated(offset, "%s was %s and is gone; the log is [%d, %d)", e.id, what, c.start, c.end)
+	}
+}
+
+func sortedOffsets(m map[int64]entry) []int64 {
+	offsets := make([]int64, 0, len(m))
+	for offset := range m {
+		offsets = append(offsets, offset)
+	}
+	sort.Slice(offsets, func(i, j int) bool { return offsets[i] < offsets[j] })
+	return offsets
+}
+
+// bounds returns the first offset and the next offset of every partition.
+func (l *Ledger) bounds(ctx context.Context, client []kgo.Opt) (starts, ends map[int32]int64, err error) {
+	c, err := kgo.NewClient(crashOptions(client)...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("ledger: %w", err)
+	}
+	defer c.Close()
+	admin := kadm.NewClient(c)
+	list := func(ask func(context.Context, ...string) (kadm.ListedOffsets, error)) (map[int32]int64, error) {
+		listed, err := ask(ctx, l.topic)
+		if err == nil {
+			err = listed.Error()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("ledger: offsets of %s: %w", l.topic, err)
+		}
+		offsets := map[int32]int64{}
+		listed.Each(func(o kadm.ListedOffset) { offsets[o.Partition] = o.Offset })
+		return offsets, nil
+	}
+	if starts, err = list(admin.ListStartOffsets); err != nil {
+		return nil, nil, err
+	}
+	if ends, err = list(admin.ListEndOffsets); err != nil {
+		return nil, nil, err
+	}
+	return starts, ends, nil
+}
+
+// readAll feeds each partition's check from its start up to its end.
+func (l *Ledger) readAll(ctx context.Context, client []kgo.Opt, checks map[int32]*check) error {
+	open := 0
+	from := map[int32]kgo.Offset{}
+	for p, c := range checks {
+		if !c.done() {
+			from[p] = kgo.NewOffset().At(c.start)
+			open++
+		}
+	}
+	if open == 0 {
+		return nil
+	}
+	c, err := kgo.NewClient(append(crashOptions(client),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{l.topic: from}),
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
+		kgo.FetchMaxWait(100*time.Millisecond),
+	)...)
+	if err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	defer c.Close()
+	for open > 0 {
+		fetches := c.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			return fmt.Errorf("ledger: reading %s back: %w", l.topic, err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			check := checks[r.Partition]
+			if check == nil || check.done() {
+				return
+			}
+			if check.record(r); check.done() {
+				open--
+			}
+		})
+	}
+	return nil
+}
