@@ -1,0 +1,46 @@
+# Every target works from a clean clone on a machine that has Go (and, for interop, Python, Java and Maven).
+
+GO      ?= go
+VERSION ?= dev
+LDFLAGS := -s -w -X github.com/tidemark-io/tidemark/cmd/tidemark/command.version=$(VERSION)
+FUZZTIME ?= 60s
+
+.PHONY: build test lint interop bench bench-kafka nightly fuzz clean
+
+build: ## bin/tidemark, static
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tidemark ./cmd/tidemark
+
+test: ## unit, property, fault and crash tests with the race detector; under ten minutes on two cores
+	$(GO) test -race -timeout 20m ./...
+
+lint: ## formatting, vet, and the rules of the house
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
+	if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	cd interop && $(GO) vet ./...
+	$(GO) test ./internal/house/
+
+interop: ## real clients and a real Apache Kafka against this server; installs them first
+	./interop/setup.sh
+	cd interop && $(GO) test -count=1 -timeout 40m ./...
+
+bench: ## benchmarks of the parts; compare two runs with benchstat
+	$(GO) test -run '^$$' -bench . -benchmem ./batch/ ./kafkalog/ ./partition/ ./broker/
+
+bench-kafka: ## the whole server beside Apache Kafka; writes the table in docs/benchmarks.md
+	./interop/setup.sh
+	./bench/kafka.sh
+
+fuzz: ## every fuzz target for FUZZTIME each
+	@set -e; for pkg in $$($(GO) list ./...); do \
+		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "$$pkg $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg; \
+		done; \
+	done
+
+nightly: ## the full counts; the result is kept in docs/nightly.md
+	./scripts/nightly.sh
+
+clean:
+	rm -rf bin dist

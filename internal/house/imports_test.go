@@ -1,0 +1,111 @@
+package house
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// allowedImports is the whole house: package, then the packages of ours that its code (not its tests) may import. A
+// package that is not a row may not exist; an import that is not in its row may not be made.
+var allowedImports = map[string][]string{
+	"vfs":         nil,
+	"vfs/memfs":   {"vfs"},
+	"vfs/faultfs": {"vfs"},
+	"vfs/vfstest": {"vfs"},
+
+	"batch":       nil,
+	"topicconfig": nil,
+	"config":      nil,
+	"logdir":      {"vfs"},
+	"kafkalog":    {"batch", "vfs"},
+
+	"meta":          nil,
+	"meta/embedded": {"meta"},
+	"meta/metatest": {"meta"},
+
+	"partition": {"kafkalog", "batch", "topicconfig", "vfs"},
+	"broker":    {"partition", "batch", "topicconfig"},
+	"admin":     nil,
+	"observe":   {"kafkalog", "partition", "broker", "meta"},
+	"node": {
+		"vfs", "batch", "kafkalog", "topicconfig", "logdir", "meta", "meta/embedded", "partition", "broker", "admin",
+		"observe",
+	},
+	"node/nodetest": {"node", "vfs", "vfs/memfs", "meta", "meta/metatest", "topicconfig"},
+
+	"cmd/tidemark":         {"cmd/tidemark/command"},
+	"cmd/tidemark/command": {"config", "node", "kafkalog", "batch", "vfs", "logdir", "meta", "topicconfig"},
+
+	"internal/house":  nil,
+	"internal/ledger": nil,
+}
+
+// allowedModules says, for each package promised to library users, which third-party modules it may reach, by any
+// number of steps. What is not a row may reach any module of go.mod.
+var allowedModules = map[string][]string{
+	"batch":    {"github.com/klauspost/compress", "github.com/pierrec/lz4/v4", "golang.org/x/sys"},
+	"kafkalog": {"github.com/klauspost/compress", "github.com/pierrec/lz4/v4", "golang.org/x/sys"},
+	"vfs":      {"golang.org/x/sys"},
+}
+
+func TestEveryImportIsInTheTable(t *testing.T) {
+	for _, p := range listPackages(t) {
+		allowed, listed := allowedImports[p.room()]
+		if !listed {
+			t.Errorf("package %q is not in the table of allowed imports", p.room())
+			continue
+		}
+		for _, imported := range p.ours() {
+			if !slices.Contains(allowed, imported) {
+				t.Errorf("%s imports %s, which its row does not allow (%v)", p.room(), imported, allowed)
+			}
+		}
+	}
+}
+
+func TestEveryRowOfTheTableIsAPackage(t *testing.T) {
+	var rooms []string
+	for _, p := range listPackages(t) {
+		rooms = append(rooms, p.room())
+	}
+	for room := range allowedImports {
+		require.Contains(t, rooms, room)
+	}
+}
+
+func TestOnlyTheNodeImportsObserveAndMetadataDrivers(t *testing.T) {
+	guarded := []string{"observe", "meta/embedded"}
+	for _, p := range listPackages(t) {
+		if p.room() == "node" {
+			continue
+		}
+		for _, room := range guarded {
+			require.NotContains(t, p.ours(), room, p.room())
+		}
+	}
+}
+
+func TestPublicPackagesReachOnlyTheirModules(t *testing.T) {
+	for _, p := range listPackages(t) {
+		modules, promised := allowedModules[p.room()]
+		if !promised {
+			continue
+		}
+		for _, dep := range p.Deps {
+			if isStandard(dep) || strings.HasPrefix(dep, module+"/") {
+				continue
+			}
+			within := func(m string) bool { return dep == m || strings.HasPrefix(dep, m+"/") }
+			require.True(t, slices.ContainsFunc(modules, within), "%s reaches %s", p.room(), dep)
+		}
+	}
+}
+
+// isStandard reports whether an import path is the standard library's: its first element has no dot.
+func isStandard(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return !strings.Contains(first, ".")
+}
