@@ -1,0 +1,33 @@
+package batch
+
+import "fmt"
+
+// rebuildBatch encodes the records anew with offsets 0, 1, 2 ... and the target codec, and holds the result against the
+// size limits. The batch was inspected: its records are known to decode within the limits.
+func rebuildBatch(b Batch, h *Header, rules *Rules) (Result, error) {
+	o := h.BuilderOptions()
+	if rules.Recompress {
+		o.Codec, o.Level = rules.TargetCodec, rules.TargetLevel
+	}
+	builder := NewBuilder(o)
+	r := b.Records(rules.limits())
+	defer r.Close()
+	for r.Next() {
+		record := r.Record()
+		builder.Add(record.Timestamp, record.Key, record.Value, record.Headers...)
+	}
+	if err := r.Err(); err != nil {
+		return Result{}, refuse(InvalidRecord, err)
+	}
+	rebuilt, err := builder.Build()
+	if err != nil {
+		return Result{}, refuse(InvalidRecord, fmt.Errorf("the batch cannot be rebuilt: %w", err))
+	}
+	if rules.MaxMessageBytes > 0 && len(rebuilt) > rules.MaxMessageBytes {
+		return Result{}, refuse(TooLarge, sizeError(len(rebuilt), int64(rules.MaxMessageBytes)))
+	}
+	if err := checkSegment(rebuilt, rules); err != nil {
+		return Result{}, err
+	}
+	return Result{Batch: rebuilt, Rebuilt: true}, nil
+}

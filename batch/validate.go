@@ -1,0 +1,177 @@
+package batch
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+)
+
+// Result is a batch that may be appended.
+type Result struct {
+	// Batch is the produced batch, a view of the caller's bytes, or a rebuilt one of its own.
+	Batch Batch
+
+	// Rebuilt says that Batch was encoded anew: for another codec, or because its offsets were irregular.
+	Rebuilt bool
+}
+
+// Validate applies the rules that a leader has for the records of one partition of a Produce request, in Kafka's order,
+// and returns the batch to append. It is for what clients send: batches that a coordinator or another replica writes
+// obey other rules.
+//
+// What is returned aliases records, unless it was rebuilt. The header in records is patched in place in one case: when
+// a CreateTime batch states a max timestamp that is not its records', the true one is written and the checksum computed
+// anew. A partial batch behind the first is cut off.
+//
+// The error is always a [*ValidationError]; see [Kind] for what each is answered with. On the way to a batch that is
+// accepted as it is, nothing is allocated.
+//
+// Rules that Kafka does not have, for batches that no client has cause to send: attribute bits that only the log sets or
+// that the format does not define are refused, and so are a producer id without an epoch and a transaction without a
+// producer id.
+func Validate(records []byte, rules Rules) (Result, error) {
+	b, err := cutProduced(records)
+	if err != nil {
+		return Result{}, err
+	}
+	h := b.Header()
+	if err := checkHeader(b, &h, &rules); err != nil {
+		return Result{}, err
+	}
+	rebuild := rules.Recompress && rules.TargetCodec != h.Attributes.Codec()
+	if rules.mayTrust(&h) && !rebuild {
+		if !rules.timestampAllowed(h.MaxTimestamp) && rules.TimestampType == CreateTime {
+			return Result{}, refuse(InvalidTimestamp, errTimestampRange)
+		}
+	} else {
+		found, err := inspect(b, &rules)
+		if err != nil {
+			return Result{}, err
+		}
+		if rebuild || found.irregular {
+			return rebuildBatch(b, &h, &rules)
+		}
+		if rules.TimestampType == CreateTime {
+			b.StampMaxTimestamp(found.maxTimestamp)
+		}
+	}
+	if err := checkSegment(b, &rules); err != nil {
+		return Result{}, err
+	}
+	return Result{Batch: b}, nil
+}
+
+func refuse(kind Kind, err error) error { return &ValidationError{Kind: kind, Err: err} }
+
+var (
+	errNoBatch         = errors.New("there is no whole record batch")
+	errSeveralBatches  = errors.New("there is more than one record batch")
+	errTimestampRange  = errors.New("a timestamp is too far from the broker's clock")
+	errClientControl   = errors.New("clients may not write control batches")
+	errClientHorizon   = errors.New("clients may not set a delete horizon")
+	errClientLAT       = errors.New("clients may not set the log append time flag")
+	errProducerEpoch   = errors.New("there is a producer id but no producer epoch")
+	errProducerSeq     = errors.New("there is a producer id but no base sequence")
+	errTransactionalID = errors.New("the batch is transactional but has no producer id")
+	errZstdVersion     = errors.New("zstd needs version 7 of the Produce request")
+)
+
+// cutProduced finds the one batch in what a client sent for a partition.
+func cutProduced(records []byte) (Batch, error) {
+	b, rest, err := Next(records)
+	if err != nil {
+		return nil, refuse(kindOfFraming(err), framingCause(err))
+	}
+	_, _, err = Next(rest)
+	var magic *MagicError
+	switch {
+	case err == nil, len(rest) > 0 && errors.As(err, &magic):
+		return nil, refuse(InvalidRecord, errSeveralBatches)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return b, nil
+	}
+	return nil, refuse(Corrupt, err)
+}
+
+func kindOfFraming(err error) Kind {
+	var magic *MagicError
+	switch {
+	case errors.As(err, &magic):
+		return UnsupportedFormat
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return InvalidRecord
+	}
+	return Corrupt
+}
+
+func framingCause(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errNoBatch
+	}
+	return err
+}
+
+// checkHeader applies every rule that needs the header alone, and the checksum, which must come between them.
+func checkHeader(b Batch, h *Header, rules *Rules) error {
+	codec := h.Attributes.Codec()
+	switch {
+	case !codec.Valid():
+		return refuse(UnsupportedCompression, &UnknownCodecError{ID: codec})
+	case codec == Zstd && rules.ProduceVersion < 7:
+		return refuse(UnsupportedCompression, errZstdVersion)
+	case h.BaseOffset != 0:
+		return refuse(InvalidRecord, &FormatError{Field: "base offset", Found: h.BaseOffset, Want: "0 from a client"})
+	case rules.MaxMessageBytes > 0 && len(b) > rules.MaxMessageBytes:
+		return refuse(TooLarge, sizeError(len(b), int64(rules.MaxMessageBytes)))
+	}
+	if err := b.VerifyCRC(); err != nil {
+		return refuse(Corrupt, err)
+	}
+	if err := checkFields(h); err != nil {
+		return refuse(InvalidRecord, err)
+	}
+	if h.Attributes.LogAppendTime() {
+		return refuse(InvalidTimestamp, errClientLAT)
+	}
+	return nil
+}
+
+func checkFields(h *Header) error {
+	switch {
+	case h.Count < 1:
+		return &FormatError{Field: "record count", Found: int64(h.Count), Want: "1 or more"}
+	case int64(h.LastOffsetDelta)+1 != int64(h.Count):
+		return &FormatError{Field: "last offset delta", Found: int64(h.LastOffsetDelta), Want: "the record count less 1"}
+	case h.IsControl():
+		return errClientControl
+	case h.HasProducer() && h.BaseSequence < 0:
+		return errProducerSeq
+	case h.HasProducer() && h.ProducerEpoch < 0:
+		return errProducerEpoch
+	case h.IsTransactional() && !h.HasProducer():
+		return errTransactionalID
+	case h.Attributes.HasDeleteHorizon():
+		return errClientHorizon
+	case h.Attributes.unknown() != 0:
+		return &FormatError{Field: "attributes", Found: int64(uint16(h.Attributes)), Want: "no bits that the format does not define"}
+	}
+	return nil
+}
+
+func checkSegment(b Batch, rules *Rules) error {
+	if rules.SegmentBytes > 0 && int64(len(b)) > rules.SegmentBytes {
+		return refuse(ListTooLarge, sizeError(len(b), rules.SegmentBytes))
+	}
+	return nil
+}
+
+func sizeError(size int, limit int64) error {
+	return fmt.Errorf("the batch has %d bytes, the limit is %d", size, limit)
+}
+
+// mayTrust reports whether the records of a batch need not be read; see [InspectHeaders].
+func (r *Rules) mayTrust(h *Header) bool {
+	return r.Inspect == InspectHeaders && h.Attributes.Codec() != None && !r.Compacted &&
+		(r.TimestampType == LogAppendTime || r.BeforeMaxMs == math.MaxInt64)
+}
