@@ -1,0 +1,43 @@
+package admin
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// localOnly lets callers on this machine through. A profile holds what clients sent and stops the world to be taken, so
+// it is for who could read the process's memory anyway. A proxy on this machine speaks for someone else, and so does a
+// browser that was sent here under another name: both are refused.
+func localOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isLoopback(r.RemoteAddr) || !isLocalName(r.Host) || isForwarded(r.Header) {
+			http.Error(w, "profiles are for callers on this machine", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func isLoopback(peer string) bool {
+	addr, err := netip.ParseAddrPort(peer)
+	return err == nil && addr.Addr().Unmap().IsLoopback()
+}
+
+// isLocalName reports whether a Host header names this machine as such.
+func isLocalName(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.Trim(host, "[]")
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+func isForwarded(h http.Header) bool {
+	return h.Get("Forwarded") != "" || h.Get("X-Forwarded-For") != "" || h.Get("X-Real-Ip") != ""
+}
