@@ -1,0 +1,282 @@
+package kafkalog
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Classes of errors. A caller that only has to choose an answer matches these with errors.Is; the types below carry
+// the file, the position and the values, and are found with errors.As.
+var (
+	// ErrStorage is the class of everything that is wrong with the files: [*IOError], [*CorruptionError],
+	// [*ChecksumError], [*UnsupportedVersionError], [*MissingVersionError] and [*SegmentNameError].
+	ErrStorage = errors.New("kafkalog: storage error")
+
+	// ErrOffsetOutOfRange is the class of reads of offsets that this log does not hold: [*OffsetTooLowError] and
+	// [*OffsetBelowLocalStartError].
+	ErrOffsetOutOfRange = errors.New("kafkalog: offset out of range")
+
+	// ErrOffsetMismatch is the class of [*OffsetMismatchError].
+	ErrOffsetMismatch = errors.New("kafkalog: offset mismatch")
+
+	// ErrInvalidArgument is the class of [*ArgumentError].
+	ErrInvalidArgument = errors.New("kafkalog: invalid argument")
+
+	// ErrInvalidBatch is the class of [*BatchError]: a batch or a record in it does not encode or decode.
+	ErrInvalidBatch = errors.New("kafkalog: invalid batch")
+
+	// ErrScheduleRunsBackwards is the class of [*ScheduleError].
+	ErrScheduleRunsBackwards = errors.New("kafkalog: schedule runs backwards")
+
+	// ErrFenced is the answer to every append after Fence. Reads go on.
+	ErrFenced = errors.New("kafkalog: log is fenced")
+
+	// ErrClosed is the answer of a log, or an Env, that was closed.
+	ErrClosed = errors.New("kafkalog: closed")
+
+	// ErrOutOfOrderSequence is the class of [*OutOfOrderSequenceError].
+	ErrOutOfOrderSequence = errors.New("kafkalog: out of order sequence number")
+
+	// ErrInvalidProducerEpoch is the class of [*ProducerEpochError].
+	ErrInvalidProducerEpoch = errors.New("kafkalog: invalid producer epoch")
+
+	// ErrInvalidTransactionState is the class of [*TransactionStateError].
+	ErrInvalidTransactionState = errors.New("kafkalog: invalid transaction state")
+
+	// ErrCoordinatorFenced is the class of [*CoordinatorEpochError].
+	ErrCoordinatorFenced = errors.New("kafkalog: transaction coordinator fenced")
+)
+
+// IOError is a file operation that failed, or an earlier failure that makes the log refuse its work until it is opened
+// again. It is of class [ErrStorage] and unwraps to the cause.
+type IOError struct {
+	Op   string // what was being done, e.g. "write" or "flush rolled segment"
+	Path string
+	Err  error
+}
+
+func (e *IOError) Error() string        { return fmt.Sprintf("kafkalog: %s %s: %v", e.Op, e.Path, e.Err) }
+func (e *IOError) Unwrap() error        { return e.Err }
+func (e *IOError) Is(target error) bool { return target == ErrStorage }
+
+// CorruptionError is a file whose content cannot be what this library, or Kafka, wrote. It is of class [ErrStorage].
+type CorruptionError struct {
+	Path     string
+	Position int64  // of the first bad byte in the file; in a text file, of its line
+	Want     string // what had to stand there; empty when Reason says it all
+	Got      string // what stands there
+	Reason   string
+}
+
+func (e *CorruptionError) Error() string {
+	if e.Want == "" && e.Got == "" {
+		return fmt.Sprintf("kafkalog: %s is corrupt at position %d: %s", e.Path, e.Position, e.Reason)
+	}
+	return fmt.Sprintf("kafkalog: %s is corrupt at position %d: %s: want %s, got %s",
+		e.Path, e.Position, e.Reason, e.Want, e.Got)
+}
+func (e *CorruptionError) Is(target error) bool { return target == ErrStorage }
+
+// ChecksumError is a stored batch whose bytes do not have the checksum in its header, found outside the tail that
+// recovery may cut. It is of class [ErrStorage].
+type ChecksumError struct {
+	Path     string
+	Position int64  // of the batch in the file
+	Want     uint32 // CRC-32C in the header
+	Got      uint32 // CRC-32C of the bytes
+}
+
+func (e *ChecksumError) Error() string {
+	return fmt.Sprintf("kafkalog: %s: batch at position %d has checksum %08x, its bytes have %08x",
+		e.Path, e.Position, e.Want, e.Got)
+}
+func (e *ChecksumError) Is(target error) bool { return target == ErrStorage }
+
+// PartialBatchError says that recovery cut a torn batch off the end of a file. It only ever comes with an event: a torn
+// tail is no reason for Open to fail.
+type PartialBatchError struct {
+	Path     string
+	Position int64 // of the torn batch, and the length of the file after the cut
+}
+
+func (e *PartialBatchError) Error() string {
+	return fmt.Sprintf("kafkalog: %s ends in a torn batch at position %d", e.Path, e.Position)
+}
+
+// UnsupportedVersionError is a versioned file that carries another version than the one we read and write. It is of
+// class [ErrStorage].
+type UnsupportedVersionError struct {
+	Artifact  string // what the file is, e.g. "producer snapshot"
+	Path      string
+	Position  int64 // of the version in the file
+	Found     int64
+	Supported int64
+}
+
+func (e *UnsupportedVersionError) Error() string {
+	return fmt.Sprintf("kafkalog: %s %s has version %d at position %d, this program reads version %d",
+		e.Artifact, e.Path, e.Found, e.Position, e.Supported)
+}
+func (e *UnsupportedVersionError) Is(target error) bool { return target == ErrStorage }
+
+// MissingVersionError is a file in a layout from before the format carried a version. It is of class [ErrStorage].
+type MissingVersionError struct {
+	Artifact string
+	Path     string
+}
+
+func (e *MissingVersionError) Error() string {
+	return fmt.Sprintf("kafkalog: %s %s has no version", e.Artifact, e.Path)
+}
+func (e *MissingVersionError) Is(target error) bool { return target == ErrStorage }
+
+// SegmentNameError is a `.log` file whose name is not an offset of 20 digits. It is of class [ErrStorage].
+type SegmentNameError struct {
+	Name string
+}
+
+func (e *SegmentNameError) Error() string {
+	return fmt.Sprintf("kafkalog: %q is not the name of a segment", e.Name)
+}
+func (e *SegmentNameError) Is(target error) bool { return target == ErrStorage }
+
+// BatchError is a batch, or a record in it, that does not encode or decode. It is of class [ErrInvalidBatch] and
+// unwraps to the cause, which package batch describes: a wrong control record is one of its errors, and so is a record
+// above the limit for decompression.
+type BatchError struct {
+	Offset int64 // base offset of the batch, -1 when it has none yet
+	Err    error
+}
+
+func (e *BatchError) Error() string {
+	return fmt.Sprintf("kafkalog: batch at offset %d: %v", e.Offset, e.Err)
+}
+func (e *BatchError) Unwrap() error        { return e.Err }
+func (e *BatchError) Is(target error) bool { return target == ErrInvalidBatch }
+
+// IndexFullError is an entry for an index that has room for no more. A log rolls its segment before that happens, so
+// this is never seen outside. It is of class [ErrStorage].
+type IndexFullError struct {
+	Path    string
+	Entries int
+}
+
+func (e *IndexFullError) Error() string {
+	return fmt.Sprintf("kafkalog: %s is full with %d entries", e.Path, e.Entries)
+}
+func (e *IndexFullError) Is(target error) bool { return target == ErrStorage }
+
+// OffsetTooLowError is a read below the log start. It is of class [ErrOffsetOutOfRange].
+type OffsetTooLowError struct {
+	Requested int64
+	LogStart  int64
+}
+
+func (e *OffsetTooLowError) Error() string {
+	return fmt.Sprintf("kafkalog: offset %d is below the log start %d", e.Requested, e.LogStart)
+}
+func (e *OffsetTooLowError) Is(target error) bool { return target == ErrOffsetOutOfRange }
+
+// OffsetBelowLocalStartError is a read at or above the log start of an offset that only the remote tier holds. It is of
+// class [ErrOffsetOutOfRange].
+type OffsetBelowLocalStartError struct {
+	Requested  int64
+	LocalStart int64
+}
+
+func (e *OffsetBelowLocalStartError) Error() string {
+	return fmt.Sprintf("kafkalog: offset %d is below the local log start %d", e.Requested, e.LocalStart)
+}
+func (e *OffsetBelowLocalStartError) Is(target error) bool { return target == ErrOffsetOutOfRange }
+
+// OffsetMismatchError is an append at a given offset that is below the log end. Nothing was written. It is of class
+// [ErrOffsetMismatch].
+type OffsetMismatchError struct {
+	Expected int64 // the lowest offset that would have been taken
+	Actual   int64
+}
+
+func (e *OffsetMismatchError) Error() string {
+	return fmt.Sprintf("kafkalog: append at offset %d, expected %d or above", e.Actual, e.Expected)
+}
+func (e *OffsetMismatchError) Is(target error) bool { return target == ErrOffsetMismatch }
+
+// ArgumentError is an argument that no state of the log makes right. It is of class [ErrInvalidArgument].
+type ArgumentError struct {
+	Argument string
+	Value    int64
+	Reason   string
+}
+
+func (e *ArgumentError) Error() string {
+	return fmt.Sprintf("kafkalog: %s %d: %s", e.Argument, e.Value, e.Reason)
+}
+func (e *ArgumentError) Is(target error) bool { return target == ErrInvalidArgument }
+
+// ScheduleError is a batch that is due before something already stored on a log with a monotonic schedule. It is of
+// class [ErrScheduleRunsBackwards].
+type ScheduleError struct {
+	DeliveryTime int64 // of the refused batch, ms since the Unix epoch
+}
+
+func (e *ScheduleError) Error() string {
+	return fmt.Sprintf("kafkalog: delivery time %d is before that of a stored batch", e.DeliveryTime)
+}
+func (e *ScheduleError) Is(target error) bool { return target == ErrScheduleRunsBackwards }
+
+// OutOfOrderSequenceError is a client's batch that does not follow its producer's last one. Nothing was written. It is
+// of class [ErrOutOfOrderSequence].
+type OutOfOrderSequenceError struct {
+	ProducerID    int64
+	ProducerEpoch int16 // of the refused batch
+	FirstSequence int32 // of the refused batch
+	CurrentEpoch  int16 // the producer's last one on this log
+	LastSequence  int32 // the producer's last one at CurrentEpoch, -1 if none is known
+}
+
+func (e *OutOfOrderSequenceError) Error() string {
+	return fmt.Sprintf("kafkalog: producer %d: sequence %d of epoch %d does not follow sequence %d of epoch %d",
+		e.ProducerID, e.FirstSequence, e.ProducerEpoch, e.LastSequence, e.CurrentEpoch)
+}
+func (e *OutOfOrderSequenceError) Is(target error) bool { return target == ErrOutOfOrderSequence }
+
+// ProducerEpochError is a batch or marker of a producer that a newer epoch replaced. Nothing was written. It is of class
+// [ErrInvalidProducerEpoch].
+type ProducerEpochError struct {
+	ProducerID    int64
+	ProducerEpoch int16 // of the refused batch
+	CurrentEpoch  int16 // the producer's last one on this log
+}
+
+func (e *ProducerEpochError) Error() string {
+	return fmt.Sprintf("kafkalog: producer %d: epoch %d is refused, the last one is %d",
+		e.ProducerID, e.ProducerEpoch, e.CurrentEpoch)
+}
+func (e *ProducerEpochError) Is(target error) bool { return target == ErrInvalidProducerEpoch }
+
+// TransactionStateError is a batch without a transaction from a producer that has one open. Nothing was written. It is
+// of class [ErrInvalidTransactionState].
+type TransactionStateError struct {
+	ProducerID  int64
+	FirstOffset int64 // of the open transaction
+}
+
+func (e *TransactionStateError) Error() string {
+	return fmt.Sprintf("kafkalog: producer %d: batch outside the transaction that is open since offset %d",
+		e.ProducerID, e.FirstOffset)
+}
+func (e *TransactionStateError) Is(target error) bool { return target == ErrInvalidTransactionState }
+
+// CoordinatorEpochError is a marker from a transaction coordinator that another one replaced. Nothing was written. It is
+// of class [ErrCoordinatorFenced].
+type CoordinatorEpochError struct {
+	ProducerID       int64
+	CoordinatorEpoch int32 // of the refused marker
+	CurrentEpoch     int32 // the last one seen for this producer
+}
+
+func (e *CoordinatorEpochError) Error() string {
+	return fmt.Sprintf("kafkalog: producer %d: marker of coordinator epoch %d is refused, the last one is %d",
+		e.ProducerID, e.CoordinatorEpoch, e.CurrentEpoch)
+}
+func (e *CoordinatorEpochError) Is(target error) bool { return target == ErrCoordinatorFenced }

@@ -1,0 +1,354 @@
+package kafkalog
+
+import (
+	"errors"
+	"io/fs"
+	"sync"
+	"syscall"
+
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
+// handleCache bounds how many files are open over all logs of a process. A [handle] stands for a file; its descriptor
+// is opened when it is needed and, while nobody uses it, closed again when another file needs the room: the one that
+// was used longest ago goes first.
+//
+// max bounds the descriptors that are open and not pinned. Files that readers hold count, and are never taken from
+// them, so more than max are open while more than max are held; the surplus is closed as it is released.
+//
+// All methods of the cache and of its handles are safe for concurrent use. The cache's lock is only ever held for a few
+// instructions, never over a file operation.
+type handleCache struct {
+	fs  vfs.FS
+	max int
+
+	// blocks are buffers for reading and writing index entries.
+	blocks sync.Pool
+
+	mu struct {
+		sync.Mutex
+		closed bool
+		open   int    // slots taken by descriptors that are open, being opened or being closed, and not pinned
+		pinned int    // descriptors of pinned handles
+		idle   handle // ring of open handles that nobody holds; idle.older was used last, idle.newer longest ago
+	}
+}
+
+// handle is one file of the cache. It is made by [handleCache.open] or [handleCache.create] and ends with close or
+// remove; readers that hold the file then still read it.
+type handle struct {
+	cache *handleCache
+	mode  vfs.Mode // for opening it again
+
+	// naming is held over every operation on the file's name, so that no one opens a name that is about to change. It
+	// is taken before the cache's lock.
+	naming sync.Mutex
+
+	// What follows is guarded by the cache's lock. A new path needs naming as well.
+	name    string
+	file    vfs.File // nil while not open
+	refs    int      // acquires, pins included, that were not released
+	pins    int
+	retired bool  // closed or removed: nobody may acquire it any more
+	failed  error // a descriptor could not be closed, so what was written through it may be lost
+
+	older, newer *handle // neighbours in the ring of idle handles; nil while not in it
+}
+
+// exhaustedEvictions is how many idle files are closed when the process has no descriptor left. More than one, because
+// whoever used them up will use up the next as well.
+const exhaustedEvictions = 8
+
+// newHandleCache returns a cache that keeps at most max descriptors open, which is at least one.
+func newHandleCache(fsys vfs.FS, max int) *handleCache {
+	c := &handleCache{fs: fsys, max: max}
+	c.mu.idle.older, c.mu.idle.newer = &c.mu.idle, &c.mu.idle
+	return c
+}
+
+// open returns a handle of a file that exists by the time it is first acquired. Nothing is opened yet. The mode is
+// [vfs.ReadOnly] or [vfs.ReadWrite].
+func (c *handleCache) open(name string, mode vfs.Mode) *handle {
+	return &handle{cache: c, name: name, mode: mode}
+}
+
+// create makes a file with one of the creating modes and returns its handle, which opens it for reading and writing
+// from then on. The directory is not synced.
+func (c *handleCache) create(name string, mode vfs.Mode) (*handle, error) {
+	h := &handle{cache: c, name: name, mode: mode}
+	if _, err := h.acquire(); err != nil {
+		return nil, err
+	}
+	h.mode = vfs.ReadWrite
+	h.release()
+	return h, nil
+}
+
+// close closes every idle file and lets no other be opened. Files that are held stay open until they are released.
+func (c *handleCache) close() {
+	c.mu.Lock()
+	c.mu.closed = true
+	c.mu.Unlock()
+	for c.evictOldest() {
+	}
+}
+
+// block returns a buffer for index entries. It goes back with putBlock.
+func (c *handleCache) block() *[entryBlockBytes]byte {
+	if block, ok := c.blocks.Get().(*[entryBlockBytes]byte); ok {
+		return block
+	}
+	return new([entryBlockBytes]byte)
+}
+
+func (c *handleCache) putBlock(block *[entryBlockBytes]byte) { c.blocks.Put(block) }
+
+// openFiles returns how many descriptors are open, pinned ones included.
+func (c *handleCache) openFiles() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.open + c.mu.pinned
+}
+
+// acquire returns the open file, which stays open and readable until the matching release, whatever happens to its name
+// in between. It does not allocate while the file is open. Otherwise it opens the file, which blocks on the device. It
+// fails with [ErrClosed] after close or remove.
+func (h *handle) acquire() (vfs.File, error) {
+	file, err := h.tryAcquire()
+	if file != nil || err != nil {
+		return file, err
+	}
+	h.naming.Lock()
+	defer h.naming.Unlock()
+	if file, err := h.tryAcquire(); file != nil || err != nil {
+		return file, err
+	}
+	return h.openAcquired()
+}
+
+// release ends one acquire. The file must not be used afterwards.
+func (h *handle) release() {
+	c := h.cache
+	c.mu.Lock()
+	if h.refs--; h.refs > 0 {
+		c.mu.Unlock()
+		return
+	}
+	if h.refs < 0 {
+		c.mu.Unlock()
+		panic("kafkalog: file released more often than acquired")
+	}
+	if !h.retired && !c.mu.closed && c.mu.open <= c.max {
+		h.enterIdleLocked()
+		c.mu.Unlock()
+		return
+	}
+	file := h.detachLocked()
+	c.mu.Unlock()
+	h.noteClosed(file.Close())
+	c.freeSlot()
+}
+
+// pin is acquire for a file that is in use for long, such as that of a segment which takes appends. A pinned file does
+// not count against the cache's bound. Each pin ends with unpin.
+func (h *handle) pin() (vfs.File, error) {
+	file, err := h.acquire()
+	if err != nil {
+		return nil, err
+	}
+	c := h.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h.pins++; h.pins == 1 {
+		c.mu.open--
+		c.mu.pinned++
+	}
+	return file, nil
+}
+
+// unpin ends one pin.
+func (h *handle) unpin() {
+	c := h.cache
+	c.mu.Lock()
+	if h.pins--; h.pins == 0 {
+		c.mu.open++
+		c.mu.pinned--
+	}
+	c.mu.Unlock()
+	h.release()
+}
+
+// path returns the file's name as it is now.
+func (h *handle) path() string {
+	h.cache.mu.Lock()
+	defer h.cache.mu.Unlock()
+	return h.name
+}
+
+// rename gives the file a new name and replaces what has it. The directory is not synced. The error matches
+// [fs.ErrNotExist] when the file is gone.
+func (h *handle) rename(name string) error {
+	h.naming.Lock()
+	defer h.naming.Unlock()
+	old := h.path()
+	if err := h.cache.fs.Rename(old, name); err != nil {
+		return &IOError{Op: "rename to " + name, Path: old, Err: err}
+	}
+	h.cache.mu.Lock()
+	h.name = name
+	h.cache.mu.Unlock()
+	return nil
+}
+
+// remove unlinks the file, which may be gone already, and ends the handle. A failure leaves the handle as it was.
+func (h *handle) remove() error {
+	h.naming.Lock()
+	defer h.naming.Unlock()
+	name := h.path()
+	if err := h.cache.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &IOError{Op: "remove", Path: name, Err: err}
+	}
+	return h.retire()
+}
+
+// close ends the handle and leaves the file. It returns the error of closing a descriptor that nobody holds, and an
+// earlier one.
+func (h *handle) close() error {
+	h.naming.Lock()
+	defer h.naming.Unlock()
+	return h.retire()
+}
+
+// tryAcquire returns the file if it is open, else neither a file nor an error if it may be opened.
+func (h *handle) tryAcquire() (vfs.File, error) {
+	c := h.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case h.failed != nil:
+		return nil, h.failed
+	case h.retired || c.mu.closed:
+		return nil, ErrClosed
+	case h.file == nil:
+		return nil, nil
+	}
+	if h.refs == 0 {
+		h.leaveIdleLocked()
+	}
+	h.refs++
+	return h.file, nil
+}
+
+// openAcquired opens the file for its first holder. Naming is held.
+func (h *handle) openAcquired() (vfs.File, error) {
+	c := h.cache
+	c.takeSlot()
+	name := h.path()
+	file, err := c.fs.Open(name, h.mode)
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		for range exhaustedEvictions {
+			c.evictOldest()
+		}
+		file, err = c.fs.Open(name, h.mode)
+	}
+	if err != nil {
+		c.freeSlot()
+		return nil, &IOError{Op: "open", Path: name, Err: err}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h.file = file
+	h.refs = 1
+	return file, nil
+}
+
+// retire lets nobody acquire the handle any more and closes its file if nobody holds it. Naming is held.
+func (h *handle) retire() error {
+	c := h.cache
+	c.mu.Lock()
+	h.retired = true
+	if h.file == nil || h.refs > 0 {
+		defer c.mu.Unlock()
+		return h.failed
+	}
+	h.leaveIdleLocked()
+	file := h.detachLocked()
+	c.mu.Unlock()
+	h.noteClosed(file.Close())
+	c.freeSlot()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return h.failed
+}
+
+// takeSlot takes a slot for a descriptor about to be opened. When there is none it closes the idle file that was used
+// longest ago and takes over its slot.
+func (c *handleCache) takeSlot() {
+	c.mu.Lock()
+	oldest := c.mu.idle.newer
+	if c.mu.open < c.max || oldest == &c.mu.idle {
+		c.mu.open++
+		c.mu.Unlock()
+		return
+	}
+	oldest.leaveIdleLocked()
+	file := oldest.detachLocked()
+	c.mu.Unlock()
+	oldest.noteClosed(file.Close())
+}
+
+// freeSlot gives back the slot of a descriptor that is closed.
+func (c *handleCache) freeSlot() {
+	c.mu.Lock()
+	c.mu.open--
+	c.mu.Unlock()
+}
+
+// evictOldest closes the idle file that was used longest ago. It is false when no file is idle.
+func (c *handleCache) evictOldest() bool {
+	c.mu.Lock()
+	oldest := c.mu.idle.newer
+	if oldest == &c.mu.idle {
+		c.mu.Unlock()
+		return false
+	}
+	oldest.leaveIdleLocked()
+	file := oldest.detachLocked()
+	c.mu.Unlock()
+	oldest.noteClosed(file.Close())
+	c.freeSlot()
+	return true
+}
+
+// enterIdleLocked makes the handle the one that was used last.
+func (h *handle) enterIdleLocked() {
+	idle := &h.cache.mu.idle
+	h.newer, h.older = idle, idle.older
+	h.older.newer = h
+	idle.older = h
+}
+
+func (h *handle) leaveIdleLocked() {
+	h.older.newer, h.newer.older = h.newer, h.older
+	h.older, h.newer = nil, nil
+}
+
+// detachLocked takes the file from the handle. The caller closes it, without the lock.
+func (h *handle) detachLocked() vfs.File {
+	file := h.file
+	h.file = nil
+	return file
+}
+
+// noteClosed remembers that closing a descriptor failed. For a file that is only read that means nothing; for another
+// one the system may just have said that it lost a write.
+func (h *handle) noteClosed(err error) {
+	if err == nil || h.mode == vfs.ReadOnly {
+		return
+	}
+	h.cache.mu.Lock()
+	defer h.cache.mu.Unlock()
+	if h.failed == nil {
+		h.failed = &IOError{Op: "close", Path: h.name, Err: err}
+	}
+}
