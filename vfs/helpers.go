@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"syscall"
 )
 
 // TempSuffix is appended to a name while [WriteFileAtomic] writes what will replace it. A file that ends so is the
@@ -79,9 +80,13 @@ func removeIfThere(fsys FS, name string) error {
 // too: a process that was killed may have made it and not come to the sync.
 func EnsureDir(fsys FS, dir string) error {
 	dir = path.Clean(dir)
-	if _, err := fsys.Stat(dir); err == nil {
+	info, err := fsys.Stat(dir)
+	switch {
+	case err == nil && info.IsDir():
 		return syncExisting(fsys, dir)
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	case err == nil:
+		return &fs.PathError{Op: "mkdir", Path: dir, Err: syscall.ENOTDIR}
+	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
 	parent := path.Dir(dir)

@@ -21,6 +21,9 @@ const (
 // Preallocate reserves blocks without changing the length. A file system that cannot do it answers with an error that
 // matches [errors.ErrUnsupported].
 func (f *osFile) Preallocate(off, n int64) error {
+	if n == 0 {
+		return nil
+	}
 	return f.control("fallocate", func(fd int) error {
 		return unix.Fallocate(fd, unix.FALLOC_FL_KEEP_SIZE, off, n)
 	})
@@ -28,6 +31,9 @@ func (f *osFile) Preallocate(off, n int64) error {
 
 // WriteBack starts the writing of dirty pages and waits only if the device's queue is full.
 func (f *osFile) WriteBack(off, n int64) error {
+	if n == 0 {
+		return nil // to the kernel it would mean all the rest
+	}
 	return f.control("sync_file_range", func(fd int) error {
 		return unix.SyncFileRange(fd, off, n, unix.SYNC_FILE_RANGE_WRITE)
 	})
