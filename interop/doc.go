@@ -1,0 +1,15 @@
+// Package interop tests tidemark against the clients, the tools and the broker that people really use. It is a module
+// of its own so that none of them is a dependency of tidemark.
+//
+// setup.sh installs the peers; then
+//
+//	go test ./...
+//
+// in this directory builds tidemark from the tree around it, starts it on a free port, and lets every peer write what
+// franz-go reads and read what franz-go wrote: each codec, idempotent and not, headers, nulls, empty values, and values
+// of 20 MiB. Other tests exchange the files on disk with Apache Kafka, run franz-go's own test suite, and kill the
+// server under load. A peer that is missing fails the tests; nothing is skipped.
+//
+// TIDEMARK_INTEROP_SERVER=kafka runs the same tests with Apache Kafka as the server, which shows that a test asks for
+// nothing that Kafka itself does not do.
+package interop

@@ -1,0 +1,49 @@
+"""kafka-python, the client in pure Python, as an interop peer."""
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+import jobs
+
+
+def write(server, job, records):
+    producer = KafkaProducer(
+        bootstrap_servers=server,
+        compression_type=None if job["codec"] == "none" else job["codec"],
+        enable_idempotence=job["idempotent"],
+        acks="all",
+        linger_ms=50,
+        batch_size=min(job["max_bytes"], 1_000_000),
+        max_request_size=job["max_bytes"],
+    )
+    sent = [
+        producer.send(job["topic"], key=r.key, value=r.value, headers=r.headers, partition=0, timestamp_ms=r.timestamp)
+        for r in records
+    ]
+    producer.flush(jobs.LIMIT_SECONDS)
+    for future in sent:
+        future.get(timeout=1)
+    producer.close()
+
+
+def read(server, job, deadline):
+    consumer = KafkaConsumer(
+        bootstrap_servers=server,
+        group_id=None,
+        enable_auto_commit=False,
+        auto_offset_reset="none",
+        max_partition_fetch_bytes=job["max_bytes"],
+        check_crcs=True,
+    )
+    partition = TopicPartition(job["topic"], 0)
+    consumer.assign([partition])
+    consumer.seek(partition, 0)
+    records = []
+    while len(records) < job["count"]:
+        deadline.check()
+        for m in consumer.poll(timeout_ms=1000).get(partition, []):
+            records.append(jobs.Record(m.offset, m.timestamp, m.key, m.value, m.headers))
+    consumer.close()
+    return records
+
+
+jobs.run(write, read)

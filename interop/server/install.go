@@ -1,0 +1,57 @@
+package server
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+)
+
+// Install knows where setup.sh put the peers.
+type Install struct {
+	cache  string
+	module string // the directory of this module
+}
+
+// Installed returns the peers that setup.sh installed. It fails, naming the command to run, when they are not there: a
+// missing peer is never a reason to skip.
+func Installed() (Install, error) {
+	_, file, _, ok := runtime.Caller(0)
+	if !ok {
+		return Install{}, fmt.Errorf("server: the place of the sources is not known")
+	}
+	in := Install{module: filepath.Dir(filepath.Dir(file))}
+	if in.cache = os.Getenv("TIDEMARK_INTEROP_CACHE"); in.cache == "" {
+		in.cache = filepath.Join(in.module, ".cache")
+	}
+	for _, stamp := range []string{"kafka.stamp", "venv.stamp"} {
+		if _, err := os.Stat(filepath.Join(in.cache, stamp)); err != nil {
+			return Install{}, fmt.Errorf("server: the peers are not installed, run %s: %w", filepath.Join(in.module, "setup.sh"), err)
+		}
+	}
+	if _, err := exec.LookPath("kcat"); err != nil {
+		return Install{}, fmt.Errorf("server: kcat is not installed, run %s: %w", filepath.Join(in.module, "setup.sh"), err)
+	}
+	return in, nil
+}
+
+// Java returns a command that runs a main class of Apache Kafka or of its tools in a small JVM.
+func (in Install) Java(class string, args ...string) *exec.Cmd {
+	return in.java([]string{"-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"}, class, args)
+}
+
+func (in Install) java(jvm []string, class string, args []string) *exec.Cmd {
+	all := append([]string{}, jvm...)
+	all = append(all, "-cp", filepath.Join(in.cache, "kafka", "*"), class)
+	return exec.Command("java", append(all, args...)...)
+}
+
+// Python returns a command that runs one of the scripts in peers/ with the clients from PyPI.
+func (in Install) Python(script string, args ...string) *exec.Cmd {
+	return exec.Command(filepath.Join(in.cache, "venv", "bin", "python"),
+		append([]string{filepath.Join(in.module, "peers", script)}, args...)...)
+}
+
+// Root returns the directory of the tree around this module.
+func (in Install) Root() string { return filepath.Dir(in.module) }

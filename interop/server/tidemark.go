@@ -1,0 +1,42 @@
+package server
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+)
+
+// TidemarkOptions says how to run tidemark.
+type TidemarkOptions struct {
+	// Dir holds the data. It must exist.
+	Dir string
+	// Binary is the program; see [BuildTidemark].
+	Binary string
+	// Args are flags of `tidemark serve` beyond the data directory and the listeners.
+	Args []string
+}
+
+// BuildTidemark builds the program of the tree around this module into dir and returns its path.
+func BuildTidemark(in Install, dir string) (string, error) {
+	binary := filepath.Join(dir, "tidemark")
+	build := exec.Command("go", "build", "-o", binary, "./cmd/tidemark")
+	build.Dir = in.Root()
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("tidemark: build: %w\n%s", err, out)
+	}
+	return binary, nil
+}
+
+// NewTidemark prepares a tidemark server. It does not start it.
+func NewTidemark(o TidemarkOptions) (*Server, error) {
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, fmt.Errorf("tidemark: %w", err)
+	}
+	// The Kafka port is chosen here, not by the server, so that a restart comes back at the same address.
+	args := append([]string{"serve", "--data-dir", o.Dir, "--kafka-listen", addr, "--http-listen", "127.0.0.1:0"}, o.Args...)
+	return &Server{
+		name: "tidemark", addr: addr, dataDir: o.Dir,
+		command: func() *exec.Cmd { return exec.Command(o.Binary, args...) },
+	}, nil
+}

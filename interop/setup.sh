@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Installs the real clients and the real broker that the interop tests and benchmarks talk to. Safe to run again: what
+# is there already, at the same version, is left alone.
+#
+# Needs on the machine: go, a JDK 17 with mvn, python3 with venv, and apt-get (as root, or with sudo) unless kcat is there.
+# Puts everything but kcat under $TIDEMARK_INTEROP_CACHE, by default .cache beside this script.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cache=${TIDEMARK_INTEROP_CACHE:-$here/.cache}
+mkdir -p "$cache"
+
+# What a package client prints may name the registry it was pointed at; that is the machine's business, so it is cut out.
+quietly() {
+	local log
+	log=$(mktemp)
+	if ! "$@" >"$log" 2>&1; then
+		echo "interop setup: failed: $1 (the end of what it printed follows)" >&2
+		tail -n 30 "$log" | sed -E 's#[a-z+]+://[^[:space:]"'"'"'>)]+#(address)#g; s#(from|to|host) [A-Za-z0-9.-]+\.[a-z]{2,}(:[0-9]+)?#\1 (host)#g' >&2
+		rm -f "$log"
+		return 1
+	fi
+	rm -f "$log"
+}
+
+# A network client may meet a busy moment; three tries tell that from a real refusal.
+persistently() {
+	local try
+	for try in 1 2 3; do
+		if quietly "$@"; then return 0; fi
+		echo "interop setup: try $try of 3 failed" >&2
+	done
+	return 1
+}
+
+# fresh STAMP FILE...: is STAMP what these files would write?
+fresh() {
+	local stamp=$1
+	shift
+	[ -f "$stamp" ] && [ "$(cat "$stamp")" = "$(cat "$@" | sha256sum)" ]
+}
+stamp() {
+	local stamp=$1
+	shift
+	cat "$@" | sha256sum >"$stamp"
+}
+
+kafka() {
+	local lib=$cache/kafka
+	fresh "$lib.stamp" "$here/kafka/pom.xml" && return
+	echo "interop setup: Apache Kafka's broker, clients and tools"
+	rm -rf "$lib" "$lib.stamp"
+	persistently mvn -B -q -f "$here/kafka/pom.xml" dependency:copy-dependencies \
+		-DincludeScope=runtime -DoutputDirectory="$lib"
+	stamp "$lib.stamp" "$here/kafka/pom.xml"
+}
+
+python() {
+	local venv=$cache/venv
+	fresh "$venv.stamp" "$here/peers/requirements.txt" && return
+	echo "interop setup: the Python clients"
+	rm -rf "$venv" "$venv.stamp"
+	quietly python3 -m venv "$venv"
+	persistently "$venv/bin/pip" install --disable-pip-version-check --quiet --only-binary :all: \
+		-r "$here/peers/requirements.txt"
+	stamp "$venv.stamp" "$here/peers/requirements.txt"
+}
+
+kcat() {
+	command -v kcat >/dev/null && return
+	echo "interop setup: kcat"
+	local root=()
+	[ "$(id -u)" = 0 ] || root=(sudo)
+	if ! quietly "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q kcat; then
+		persistently "${root[@]}" apt-get update -q
+		persistently "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q kcat
+	fi
+}
+
+for tool in go java mvn python3; do
+	command -v "$tool" >/dev/null || { echo "interop setup: $tool is not installed" >&2; exit 1; }
+done
+kafka
+python
+kcat
