@@ -1,0 +1,188 @@
+package meta
+
+import (
+	"context"
+	"errors"
+)
+
+// catchUp applies everything that is in the log, and waits for a backend that is away.
+func (p *proposer) catchUp(ctx context.Context) error { return p.retry(ctx, p.advance) }
+
+// advance applies the entries up to the head. When those are gone it goes on from the newest snapshot.
+func (p *proposer) advance(ctx context.Context) error {
+	head, err := p.log.backend.Head(ctx)
+	if err != nil {
+		return err
+	}
+	if head < p.state.index {
+		return &GapError{Where: p.log.backend.String(), Want: p.state.index, Head: head}
+	}
+	for p.state.index < head {
+		entries, err := p.log.backend.Read(ctx, p.state.index+1, readBatch)
+		if errors.Is(err, ErrTruncated) {
+			err = p.jump(ctx, head)
+		}
+		if err != nil {
+			return err
+		}
+		for _, data := range entries {
+			if err := p.applyBytes(p.state.index+1, data); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// jump replaces the state by the newest snapshot, since the entries after it are gone.
+func (p *proposer) jump(ctx context.Context, head uint64) error {
+	before := p.state.index
+	if err := p.loadSnapshot(ctx); err != nil {
+		return err
+	}
+	if p.state.index <= before {
+		return &GapError{Where: p.log.backend.String(), Want: before + 1, Head: head}
+	}
+	if g := p.inflight; g != nil && g.index != 0 && g.index <= p.state.index {
+		p.settleUnknown(g) // whether it was among the entries that are gone cannot be learned
+	}
+	p.log.publishView(p.state)
+	return nil
+}
+
+// loadSnapshot takes over the newest snapshot if it is ahead of the state.
+func (p *proposer) loadSnapshot(ctx context.Context) error {
+	index, data, err := p.log.backend.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	p.snapshotDue = max(p.snapshotDue, index+p.log.o.SnapshotEvery)
+	if index <= p.state.index {
+		return nil
+	}
+	s, err := DecodeSnapshot(data)
+	if err == nil && s.index != index {
+		err = &FormatError{Offset: 5, Reason: "it is stored under another index than its own"}
+	}
+	if err != nil {
+		return &CorruptError{Where: p.log.backend.String(), Item: "snapshot", Index: index, Err: err}
+	}
+	p.state = s
+	return nil
+}
+
+// applyBytes decodes the entry at index and applies it. An entry that cannot be read stops the log: to pass over it would
+// fork this node from the others.
+func (p *proposer) applyBytes(index uint64, data []byte) error {
+	e, err := DecodeEntry(data)
+	if err != nil {
+		return &CorruptError{Where: p.log.backend.String(), Item: "log entry", Index: index, Err: err}
+	}
+	p.apply(index, e, len(data))
+	return nil
+}
+
+// apply applies an entry, publishes the state, and answers the callers if the entry is the group in flight.
+func (p *proposer) apply(index uint64, e Entry, bytes int) {
+	next, results := p.state.Apply(index, e)
+	p.state = next
+	p.log.publishView(next)
+	g := p.inflight
+	own := g != nil && !g.settled && e.Node == p.log.o.Node && e.NodeEpoch == g.epoch && e.Nonce == g.nonce
+	if own {
+		p.noteEpoch(e, results)
+		p.settleGroup(g, results)
+	}
+	p.log.o.Events.Applied(AppliedEvent{Index: index, Bytes: bytes, Commands: len(results), Rejected: rejected(results), Own: own})
+}
+
+// noteEpoch remembers the epoch that our own registration was given; later entries carry it.
+func (p *proposer) noteEpoch(e Entry, results []Result) {
+	for i, c := range e.Commands {
+		if reg, ok := c.(RegisterNode); ok && reg.Node == p.log.o.Node && results[i].Code == OK {
+			p.epoch = int64(results[i].ID)
+		}
+	}
+}
+
+// settleGroup hands the results to the callers and answers those that have all of theirs.
+func (p *proposer) settleGroup(g *group, results []Result) {
+	g.settled = true
+	for _, s := range g.shares {
+		s.r.results = append(s.r.results, results[:s.n]...)
+		results = results[s.n:]
+		if len(s.r.results) == len(s.r.commands) {
+			s.r.answer(nil)
+		}
+	}
+}
+
+// settleUnknown tells the callers that nobody can say whether their commands are in.
+func (p *proposer) settleUnknown(g *group) {
+	g.settled = true
+	for _, s := range g.shares {
+		p.forget(s.r, ErrOutcomeUnknown)
+	}
+}
+
+func rejected(results []Result) int {
+	n := 0
+	for _, r := range results {
+		if r.Code != OK {
+			n++
+		}
+	}
+	return n
+}
+
+// snapshotIfDue stores the state and truncates the log, if enough entries have gone by and we hold the lease. The
+// snapshot is of the state at hand, so nothing that is truncated can be missing from it.
+func (p *proposer) snapshotIfDue(ctx context.Context) error {
+	if p.state.index < p.snapshotDue {
+		return nil
+	}
+	p.snapshotDue = p.state.index + p.log.o.SnapshotEvery
+	err := p.snapshot(ctx)
+	if errors.Is(err, ErrClaimed) {
+		return nil
+	}
+	if transient(err) {
+		p.snapshotDue = p.state.index + p.log.o.SnapshotEvery/8 + 1
+		return nil
+	}
+	return err
+}
+
+func (p *proposer) snapshot(ctx context.Context) error {
+	if err := p.holdLease(ctx); err != nil {
+		return err
+	}
+	data := p.state.EncodeSnapshot()
+	if err := p.log.backend.PutSnapshot(ctx, p.state.index, data); err != nil {
+		return err
+	}
+	through, err := p.log.backend.Truncate(ctx)
+	if err != nil {
+		return err
+	}
+	p.log.o.Events.Snapshotted(SnapshotEvent{Index: p.state.index, Bytes: len(data), Truncated: through})
+	return nil
+}
+
+// holdLease makes sure that we hold the lease for snapshots.
+func (p *proposer) holdLease(ctx context.Context) error {
+	if p.lease != nil {
+		select {
+		case <-p.lease.Lost():
+			p.lease = nil
+		default:
+			return nil
+		}
+	}
+	lease, err := p.log.backend.Claim(ctx, LeaseKey, nil)
+	if err != nil {
+		return err
+	}
+	p.lease = lease
+	return nil
+}

@@ -1,0 +1,72 @@
+package meta
+
+import "context"
+
+// Backend stores the metadata log: entries at consecutive indexes from 1, a head, and snapshots. Package metatest has the
+// suite that every backend passes; the letters below are the guarantees it checks.
+//
+// All methods are safe for concurrent use and honour their context where they can wait. An error that matches none of
+// [ErrConflict], [ErrOutcomeUnknown], [ErrUnavailable], [ErrTruncated], [ErrClaimed] is final: the backend is broken or
+// closed, and the log stops.
+type Backend interface {
+	// String names where the log lives, a file's path or a URL without secrets, for messages.
+	String() string
+
+	// ClusterID is the identity that was stored when the log was made. It never changes.
+	ClusterID() string
+
+	// Head returns the index of the newest entry, 0 if none was ever appended. Truncation does not move it.
+	Head(ctx context.Context) (uint64, error)
+
+	// Append stores an entry at index if the head is index-1, and moves the head, in one atomic step (B1). Once it
+	// returns nil the entry is durable (B2) and every reader of this log sees it at this index for ever (B3).
+	// [ErrConflict]: the head was elsewhere, also when index was truncated long ago (B10). [ErrOutcomeUnknown]: reading
+	// the index tells, once something is there (B4); appending the same bytes at the same index again is safe.
+	// The entry is not kept.
+	Append(ctx context.Context, index uint64, entry []byte) error
+
+	// Read returns entries from the index on, in order and without holes, at most limit of them and at least one if
+	// the head has reached the index (B6). The caller owns them. [ErrTruncated]: the index is gone, a snapshot
+	// replaces it.
+	Read(ctx context.Context, from uint64, limit int) ([][]byte, error)
+
+	// Notify returns a channel that receives when there may be new entries (B5). It is a hint: it may come late, twice
+	// or for nothing, but after an append by anybody at least one comes. The channel is the same for every call and is
+	// not closed.
+	Notify() <-chan struct{}
+
+	// PutSnapshot stores the state's bytes as of index, whole or not at all, and of any size (B7). Once it returns nil
+	// they are durable. An index at or below the newest snapshot's is left alone and is no error. The two newest are
+	// kept. data is not kept.
+	PutSnapshot(ctx context.Context, index uint64, data []byte) error
+
+	// Snapshot returns the newest snapshot; index 0 means that there is none. The caller owns data.
+	Snapshot(ctx context.Context) (index uint64, data []byte, err error)
+
+	// Truncate removes the entries that the older of the two kept snapshots covers, and returns its index, or 0 when it
+	// removed nothing because there are not two.
+	Truncate(ctx context.Context) (through uint64, err error)
+
+	// Claim takes an expiring key (B8), which is the holder's until it is released, the holder's process ends, or the
+	// backend has lost touch with it for its time to live. [ErrClaimed]: somebody else holds it. value tells others
+	// who the holder is.
+	Claim(ctx context.Context, key string, value []byte) (Claim, error)
+
+	// Claims returns the keys that begin with prefix and are held now, with their values. The caller owns the map.
+	Claims(ctx context.Context, prefix string) (map[string][]byte, error)
+
+	// Close releases the backend, its claims included. Calls in progress end with an error; so do later ones.
+	Close() error
+}
+
+// Claim is an expiring key that is held.
+type Claim interface {
+	// Lost returns a channel that is closed when the key is no longer held, for whatever reason.
+	Lost() <-chan struct{}
+
+	// Release gives the key up. It is safe to call more than once.
+	Release()
+}
+
+// LeaseKey is the key that the node holds which takes snapshots and truncates.
+const LeaseKey = "lease/meta"

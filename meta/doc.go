@@ -1,0 +1,44 @@
+// Package meta is the metadata log: one ordered list of command batches that every node applies to the same
+// deterministic state. Topics, their settings and leader epochs, node epochs, producer ids and small key-value pairs
+// change nowhere else.
+//
+// [Open] reads what a [Backend] holds and returns a [Log]. [Log.Propose] appends commands and answers once they are
+// durable and applied here, so a caller reads its own writes. [Log.View] is an immutable [State] that costs nothing to
+// take and never changes under its reader. Package meta/embedded is the backend for one node, a bbolt file; package
+// meta/metatest has one in memory that can be crashed, one that loses replies, and the suite that every backend passes.
+//
+// # Rules
+//
+// Applying is pure: no clock, no I/O, no randomness. Time enters with the entry, and the state's clock never goes
+// back. A command that cannot be done is rejected: it changes nothing, it is a [Result] with a [Code], and the rest of
+// the entry goes on. Equal histories give equal snapshot bytes on every node.
+//
+// An entry or snapshot that is damaged, or that a newer version wrote, stops the log with an error that names the
+// backend's file and the index. It is never skipped and never read as "nothing there": whoever deletes what the
+// metadata does not mention would delete good data.
+//
+// # Command numbers
+//
+// The number is the first byte of a command in an entry and never changes its meaning. Ranges are set aside so that
+// rooms to come do not collide; a number without a command here is refused as written by a newer version.
+//
+//	  1 -   9   streams and objects
+//	 10         RegisterNode
+//	 11         streams and objects
+//	 12 -  14   PutKv, PutKvIfAbsent, DeleteKv
+//	 15 -  18   streams and objects
+//	 19         DeleteKvIfMatches
+//	 20         AllocateProducerIDs
+//	 21         CasKv
+//	 22 -  29   streams and objects
+//	 30 -  45   tables, partitions, buckets, their coordinator
+//	 46 -  48   consumer group offsets
+//	 50 -  59   topics: CreateTopic 50, DeleteTopic 51, CreatePartitions 52
+//	 60 -  69   configs: SetTopicConfigs 60
+//	 70 -  79   leader epochs: RaiseLeaderEpochs 70
+//	 80 -  89   users and their credentials
+//	 90 -  99   ACLs
+//	100 - 109   quotas
+//	110 - 119   cluster features and in-sync sets
+//	120 - 255   free
+package meta
