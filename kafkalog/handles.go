@@ -186,17 +186,35 @@ func (h *handle) path() string {
 }
 
 // rename gives the file a new name and replaces what has it. The directory is not synced. The error matches
-// [fs.ErrNotExist] when the file is gone.
+// [fs.ErrNotExist] when there is no file; the handle has the new name then, too, for a file to come.
 func (h *handle) rename(name string) error {
 	h.naming.Lock()
 	defer h.naming.Unlock()
 	old := h.path()
-	if err := h.cache.fs.Rename(old, name); err != nil {
+	err := h.cache.fs.Rename(old, name)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		h.cache.mu.Lock()
+		h.name = name
+		h.cache.mu.Unlock()
+	}
+	if err != nil {
 		return &IOError{Op: "rename to " + name, Path: old, Err: err}
 	}
-	h.cache.mu.Lock()
-	h.name = name
-	h.cache.mu.Unlock()
+	return nil
+}
+
+// createFile creates the file, empty, or empties it. The directory is not synced.
+func (h *handle) createFile() error {
+	h.naming.Lock()
+	defer h.naming.Unlock()
+	name := h.path()
+	file, err := h.cache.fs.Open(name, vfs.CreateTruncate)
+	if err == nil {
+		err = file.Close()
+	}
+	if err != nil {
+		return &IOError{Op: "create", Path: name, Err: err}
+	}
 	return nil
 }
 

@@ -1,0 +1,578 @@
+package kafkalog
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sort"
+
+	"github.com/tidemark-io/tidemark/batch"
+)
+
+// Origin says who wrote a batch that is appended, and with that what is checked.
+type Origin int8
+
+const (
+	// Client is a producer. Epoch and sequence have to be right, and a batch that is already stored is recognised.
+	Client Origin = 0
+	// Replication is the partition's leader, which has checked everything. Nothing is refused.
+	Replication Origin = 1
+	// Coordinator is a group or transaction coordinator. The epoch has to be right; there are no sequences.
+	Coordinator Origin = 2
+)
+
+// ProducerSnapshotEntry is what a producer state snapshot says of one producer.
+type ProducerSnapshotEntry struct {
+	ProducerID       int64
+	ProducerEpoch    int16
+	LastSequence     int32 // of the last batch; -1 without one, and for one without sequences
+	LastOffset       int64 // of the last batch; -1 without one
+	OffsetDelta      int32 // last offset - first offset of that batch
+	Timestamp        int64 // of the last batch or marker, ms
+	CoordinatorEpoch int32 // of the last marker; -1 without one
+	TxnFirstOffset   int64 // of the open transaction; -1 without one
+}
+
+// ActiveProducer describes a producer that the log holds state for, as Kafka's DescribeProducers answers it.
+type ActiveProducer struct {
+	ProducerID       int64
+	ProducerEpoch    int16
+	LastSequence     int32 // -1 if unknown
+	LastTimestamp    int64 // of the last batch or marker, ms; -1 if unknown
+	CoordinatorEpoch int32 // of the last marker; -1 if there was none
+	TxnStartOffset   int64 // of the open transaction; -1 without one
+}
+
+// RetainedBatch is a batch that the log remembers so that it recognises it when it is sent again.
+type RetainedBatch struct {
+	FirstSequence int32 // -1 for a batch without sequences
+	LastSequence  int32
+	FirstOffset   int64
+	LastOffset    int64
+	Timestamp     int64 // ms
+}
+
+// RecoveredProducer is the state of a producer with the batches that are remembered besides the last one, oldest first.
+type RecoveredProducer struct {
+	ProducerSnapshotEntry
+	Earlier []RetainedBatch
+}
+
+// maxRetainedBatches is how many batches of a producer are remembered: as many as a client may have under way.
+const maxRetainedBatches = 5
+
+// retainedBatch is [RetainedBatch] as the state holds it.
+type retainedBatch struct {
+	lastSequence int32
+	offsetDelta  int32
+	lastOffset   int64
+	timestamp    int64
+}
+
+func (b retainedBatch) firstOffset() int64 { return b.lastOffset - int64(b.offsetDelta) }
+
+func (b retainedBatch) firstSequence() int32 {
+	if b.lastSequence < 0 {
+		return -1
+	}
+	return batch.DecrementSequence(b.lastSequence, b.offsetDelta)
+}
+
+func (b retainedBatch) export() RetainedBatch {
+	return RetainedBatch{
+		FirstSequence: b.firstSequence(), LastSequence: b.lastSequence,
+		FirstOffset: b.firstOffset(), LastOffset: b.lastOffset, Timestamp: b.timestamp,
+	}
+}
+
+// producerEntry is what is known of one producer.
+type producerEntry struct {
+	epoch            int16
+	retained         int8  // how many batches
+	coordinatorEpoch int32 // -1 none
+	lastTimestamp    int64 // ms
+	txnFirst         int64 // first offset of the open transaction, -1 none
+	batches          [maxRetainedBatches]retainedBatch
+}
+
+func newProducerEntry() *producerEntry {
+	return &producerEntry{epoch: -1, coordinatorEpoch: -1, lastTimestamp: -1, txnFirst: -1}
+}
+
+// window returns the remembered batches, oldest first.
+func (e *producerEntry) window() []retainedBatch { return e.batches[:e.retained] }
+
+// newest returns the last remembered batch, or one that says nothing.
+func (e *producerEntry) newest() retainedBatch {
+	if e.retained == 0 {
+		return retainedBatch{lastSequence: -1, lastOffset: -1}
+	}
+	return e.batches[e.retained-1]
+}
+
+// enter moves the producer to an epoch. The batches of another epoch are forgotten.
+func (e *producerEntry) enter(epoch int16) {
+	if e.epoch != epoch {
+		e.epoch = epoch
+		e.retained = 0
+	}
+}
+
+func (e *producerEntry) remember(b retainedBatch) {
+	if e.retained == maxRetainedBatches {
+		copy(e.batches[:], e.batches[1:])
+		e.retained--
+	}
+	e.batches[e.retained] = b
+	e.retained++
+}
+
+// openTxn is a transaction without a marker.
+type openTxn struct {
+	first      int64 // offset
+	producerID int64
+}
+
+// completedTxn is a transaction that a marker has just ended.
+type completedTxn struct {
+	AbortedTxn
+	aborted bool
+}
+
+// heldTxn is a transaction with a marker that the high watermark has not passed.
+type heldTxn struct {
+	first  int64 // offset
+	marker int64 // offset
+}
+
+// producerState is what a log knows of its producers and their transactions. It is memory alone: the caller guards it
+// with a lock and replays batches into it; the file of a snapshot is made from capture.
+//
+// Client, replicated and recovered batches change it in the same way, so that a leader, its followers and a log that
+// was opened again agree at the same log end.
+type producerState struct {
+	producers map[int64]*producerEntry
+	ongoing   []openTxn // by rising first offset
+	held      []heldTxn // by rising first offset
+
+	mapEnd   int64 // the state is complete for the offsets below it
+	lastSnap int64 // offset of the newest snapshot that was captured or loaded
+}
+
+func newProducerState() *producerState {
+	return &producerState{producers: make(map[int64]*producerEntry)}
+}
+
+// clone returns a copy that shares nothing.
+func (p *producerState) clone() *producerState {
+	c := &producerState{
+		producers: make(map[int64]*producerEntry, len(p.producers)),
+		ongoing:   slices.Clone(p.ongoing), held: slices.Clone(p.held),
+		mapEnd: p.mapEnd, lastSnap: p.lastSnap,
+	}
+	for id, e := range p.producers {
+		copied := *e
+		c.producers[id] = &copied
+	}
+	return c
+}
+
+// check decides whether a data batch may be appended, before anything is. isDup says that the batch is stored already,
+// as dup; nothing is appended then. Errors are [*ProducerEpochError], [*OutOfOrderSequenceError] and
+// [*TransactionStateError].
+func (p *producerState) check(h *batch.Header, origin Origin) (dup retainedBatch, isDup bool, err error) {
+	e := p.producers[h.ProducerID]
+	if !h.HasProducer() || e == nil {
+		return retainedBatch{}, false, nil
+	}
+	if origin == Client {
+		if dup, isDup = e.find(h); isDup {
+			return dup, true, nil
+		}
+	}
+	if origin != Replication && h.ProducerEpoch < e.epoch {
+		return retainedBatch{}, false, &ProducerEpochError{
+			ProducerID: h.ProducerID, ProducerEpoch: h.ProducerEpoch, CurrentEpoch: e.epoch,
+		}
+	}
+	if origin == Client && !e.continuedBy(h) {
+		return retainedBatch{}, false, &OutOfOrderSequenceError{
+			ProducerID: h.ProducerID, ProducerEpoch: h.ProducerEpoch, FirstSequence: h.BaseSequence,
+			CurrentEpoch: e.epoch, LastSequence: e.newest().lastSequence,
+		}
+	}
+	return retainedBatch{}, false, e.admits(h)
+}
+
+// find returns the remembered batch that has the epoch and exactly the sequences of h.
+func (e *producerEntry) find(h *batch.Header) (retainedBatch, bool) {
+	if h.ProducerEpoch != e.epoch || h.BaseSequence < 0 {
+		return retainedBatch{}, false
+	}
+	last := h.LastSequence()
+	for _, b := range e.window() {
+		if b.lastSequence == last && b.firstSequence() == h.BaseSequence {
+			return b, true
+		}
+	}
+	return retainedBatch{}, false
+}
+
+// continuedBy reports whether the sequence of h is the producer's next one. A new epoch begins with 0.
+func (e *producerEntry) continuedBy(h *batch.Header) bool {
+	if e.epoch < 0 {
+		return true
+	}
+	if h.ProducerEpoch != e.epoch {
+		return h.BaseSequence == 0
+	}
+	return batch.SequenceFollows(e.newest().lastSequence, h.BaseSequence)
+}
+
+// admits refuses a batch without a transaction while the producer has one open.
+func (e *producerEntry) admits(h *batch.Header) error {
+	if e.txnFirst >= 0 && !h.IsTransactional() {
+		return &TransactionStateError{ProducerID: h.ProducerID, FirstOffset: e.txnFirst}
+	}
+	return nil
+}
+
+// checkMarker decides whether a transaction's end marker may be appended by a coordinator. bumped says that the
+// coordinator raises the producer's epoch with every marker, as from transaction version 2 on. Errors are
+// [*ProducerEpochError] and [*CoordinatorEpochError].
+func (p *producerState) checkMarker(h *batch.Header, c batch.ControlRecord, bumped bool) error {
+	e := p.producers[h.ProducerID]
+	if e == nil {
+		return nil
+	}
+	again := h.ProducerEpoch == e.epoch && e.txnFirst < 0 // a marker that is written again
+	if h.ProducerEpoch < e.epoch || bumped && h.ProducerEpoch == e.epoch && !again {
+		return &ProducerEpochError{ProducerID: h.ProducerID, ProducerEpoch: h.ProducerEpoch, CurrentEpoch: e.epoch}
+	}
+	if c.CoordinatorEpoch < e.coordinatorEpoch {
+		return &CoordinatorEpochError{
+			ProducerID: h.ProducerID, CoordinatorEpoch: c.CoordinatorEpoch, CurrentEpoch: e.coordinatorEpoch,
+		}
+	}
+	return nil
+}
+
+// producerUndo is what append and appendMarker changed. The zero value is nothing.
+type producerUndo struct {
+	changed    bool
+	existed    bool
+	began      bool // the batch opened a transaction
+	closed     bool // the marker ended one
+	producerID int64
+	before     producerEntry
+}
+
+// append takes in a data batch that was written. It fails, and changes nothing, with a [*TransactionStateError]; it
+// checks nothing else.
+func (p *producerState) append(h *batch.Header) (producerUndo, error) {
+	if !h.HasProducer() {
+		return producerUndo{}, nil
+	}
+	if e := p.producers[h.ProducerID]; e != nil {
+		if err := e.admits(h); err != nil {
+			return producerUndo{}, err
+		}
+	}
+	e, undo := p.edit(h.ProducerID)
+	e.enter(h.ProducerEpoch)
+	e.remember(retainedBatch{
+		lastSequence: h.LastSequence(), offsetDelta: h.LastOffsetDelta,
+		lastOffset: h.LastOffset(), timestamp: h.MaxTimestamp,
+	})
+	e.lastTimestamp = h.MaxTimestamp
+	if h.IsTransactional() && e.txnFirst < 0 {
+		e.txnFirst = h.BaseOffset
+		undo.began = true
+		p.begin(openTxn{first: h.BaseOffset, producerID: h.ProducerID})
+	}
+	return undo, nil
+}
+
+// appendMarker takes in a control batch with a record that was written. closed says that it ended a transaction, which
+// is done then. Records other than end markers change nothing.
+func (p *producerState) appendMarker(h *batch.Header, c batch.ControlRecord) (done completedTxn, closed bool, undo producerUndo) {
+	if !h.HasProducer() || !c.EndsTransaction() {
+		return completedTxn{}, false, producerUndo{}
+	}
+	e, undo := p.edit(h.ProducerID)
+	e.enter(h.ProducerEpoch)
+	e.coordinatorEpoch = c.CoordinatorEpoch
+	e.lastTimestamp = h.MaxTimestamp
+	if e.txnFirst < 0 {
+		return completedTxn{}, false, undo
+	}
+	undo.closed = true
+	done = completedTxn{
+		AbortedTxn: AbortedTxn{
+			ProducerID: h.ProducerID, FirstOffset: e.txnFirst, LastOffset: h.BaseOffset,
+			LastStableOffset: p.stableAfter(h.ProducerID, h.BaseOffset),
+		},
+		aborted: c.Type == batch.Abort,
+	}
+	p.end(e.txnFirst)
+	p.hold(heldTxn{first: e.txnFirst, marker: h.BaseOffset})
+	e.txnFirst = -1
+	return done, true, undo
+}
+
+// undo takes back the last append or appendMarker, whose batch is not in the log after all.
+func (p *producerState) undo(u producerUndo) {
+	if !u.changed {
+		return
+	}
+	e := p.producers[u.producerID]
+	if u.began {
+		p.end(e.txnFirst)
+	}
+	if u.closed {
+		p.unhold(u.before.txnFirst)
+		p.begin(openTxn{first: u.before.txnFirst, producerID: u.producerID})
+	}
+	if !u.existed {
+		delete(p.producers, u.producerID)
+		return
+	}
+	*e = u.before
+}
+
+// edit returns the producer's entry, which it makes if there is none, and how to bring it back.
+func (p *producerState) edit(id int64) (*producerEntry, producerUndo) {
+	e := p.producers[id]
+	if e == nil {
+		e = newProducerEntry()
+		p.producers[id] = e
+		return e, producerUndo{changed: true, producerID: id}
+	}
+	return e, producerUndo{changed: true, existed: true, producerID: id, before: *e}
+}
+
+// replay takes in a batch of the log that was not appended by this process, or not since it was opened. A control batch
+// that does not decode is a [*BatchError]; a data batch may be refused as in append.
+func (p *producerState) replay(b batch.Batch) (done completedTxn, closed bool, err error) {
+	h := b.Header()
+	switch {
+	case !h.HasProducer():
+	case h.IsControl():
+		c, found, err := b.Control()
+		if err != nil {
+			return completedTxn{}, false, &BatchError{Offset: h.BaseOffset, Err: err}
+		}
+		if found {
+			done, closed, _ = p.appendMarker(&h, c)
+		}
+	default:
+		if _, err := p.append(&h); err != nil {
+			return completedTxn{}, false, err
+		}
+	}
+	p.mapEnd = h.NextOffset()
+	return done, closed, nil
+}
+
+// begin adds an open transaction.
+func (p *producerState) begin(t openTxn) {
+	i := sort.Search(len(p.ongoing), func(i int) bool { return p.ongoing[i].first >= t.first })
+	p.ongoing = slices.Insert(p.ongoing, i, t)
+}
+
+// end removes the open transaction with the given first offset.
+func (p *producerState) end(first int64) {
+	i := sort.Search(len(p.ongoing), func(i int) bool { return p.ongoing[i].first >= first })
+	p.ongoing = slices.Delete(p.ongoing, i, i+1)
+}
+
+// hold adds a transaction whose marker the high watermark has not passed.
+func (p *producerState) hold(t heldTxn) {
+	i := sort.Search(len(p.held), func(i int) bool { return p.held[i].first >= t.first })
+	p.held = slices.Insert(p.held, i, t)
+}
+
+// unhold removes the transaction with the given first offset, unless it was released.
+func (p *producerState) unhold(first int64) {
+	p.held = slices.DeleteFunc(p.held, func(t heldTxn) bool { return t.first == first })
+}
+
+// stableAfter returns the last stable offset behind a marker: the first offset of the earliest transaction of another
+// producer, or the offset after the marker.
+func (p *producerState) stableAfter(producerID, marker int64) int64 {
+	for _, t := range p.ongoing {
+		if t.producerID != producerID {
+			return t.first
+		}
+	}
+	return marker + 1
+}
+
+// firstUnstable returns the first offset of the earliest transaction that is open or whose marker the high watermark
+// has not passed, but no offset below the log start. It is false when there is none.
+func (p *producerState) firstUnstable(logStart int64) (int64, bool) {
+	switch {
+	case len(p.ongoing) == 0 && len(p.held) == 0:
+		return 0, false
+	case len(p.ongoing) == 0:
+		return max(p.held[0].first, logStart), true
+	case len(p.held) == 0:
+		return max(p.ongoing[0].first, logStart), true
+	}
+	return max(min(p.ongoing[0].first, p.held[0].first), logStart), true
+}
+
+// lastStable returns up to where committed records may be read, and releases what the high watermark has passed.
+func (p *producerState) lastStable(highWatermark, logStart int64) int64 {
+	p.release(highWatermark)
+	if first, found := p.firstUnstable(logStart); found {
+		return min(first, highWatermark)
+	}
+	return highWatermark
+}
+
+// release forgets the transactions whose marker lies below the high watermark: no change of leader can take it away.
+func (p *producerState) release(highWatermark int64) {
+	if len(p.held) > 0 {
+		p.held = slices.DeleteFunc(p.held, func(t heldTxn) bool { return t.marker < highWatermark })
+	}
+}
+
+// raiseStart says that the log start rose. newest is the offset of the newest snapshot file, if one was found.
+func (p *producerState) raiseStart(start, newest int64, found bool) {
+	p.release(start)
+	p.mapEnd = max(p.mapEnd, start)
+	p.lastSnap = start
+	if found {
+		p.lastSnap = newest
+	}
+}
+
+// setEnd says that the state is complete for the offsets below end.
+func (p *producerState) setEnd(end int64) { p.mapEnd = end }
+
+// reset forgets everything. The log is empty from the offset on.
+func (p *producerState) reset(offset int64) {
+	p.clear()
+	p.mapEnd, p.lastSnap = offset, offset
+}
+
+func (p *producerState) clear() {
+	clear(p.producers)
+	p.ongoing, p.held = nil, nil
+}
+
+// expire forgets the producers without an open transaction whose last batch or marker is at least expirationMs older
+// than nowMs.
+func (p *producerState) expire(nowMs, expirationMs int64) {
+	maps.DeleteFunc(p.producers, func(_ int64, e *producerEntry) bool {
+		return e.txnFirst < 0 && nowMs-e.lastTimestamp >= expirationMs
+	})
+}
+
+// load puts in what a snapshot says, except for the producers that have expired.
+func (p *producerState) load(entries []ProducerSnapshotEntry, nowMs, expirationMs int64) {
+	for _, s := range entries {
+		if s.TxnFirstOffset < 0 && nowMs-s.Timestamp >= expirationMs {
+			continue
+		}
+		e := &producerEntry{
+			epoch: s.ProducerEpoch, coordinatorEpoch: s.CoordinatorEpoch, lastTimestamp: s.Timestamp, txnFirst: -1,
+		}
+		if s.LastOffset >= 0 {
+			e.remember(retainedBatch{
+				lastSequence: s.LastSequence, offsetDelta: s.OffsetDelta, lastOffset: s.LastOffset, timestamp: s.Timestamp,
+			})
+		}
+		if s.TxnFirstOffset >= 0 {
+			e.txnFirst = s.TxnFirstOffset
+			p.begin(openTxn{first: s.TxnFirstOffset, producerID: s.ProducerID})
+		}
+		p.producers[s.ProducerID] = e
+	}
+}
+
+// capture returns the bytes of a snapshot at mapEnd and the offset for its name, and counts it as taken. It is false
+// when there is nothing new since the last one.
+func (p *producerState) capture() (offset int64, data []byte, due bool) {
+	if p.mapEnd <= p.lastSnap {
+		return 0, nil, false
+	}
+	p.lastSnap = p.mapEnd
+	return p.mapEnd, encodeSnapshot(p.snapshotEntries()), true
+}
+
+// ids returns the producers in rising order.
+func (p *producerState) ids() []int64 { return slices.Sorted(maps.Keys(p.producers)) }
+
+// snapshotEntries returns what a snapshot of the state says, by rising producer id.
+func (p *producerState) snapshotEntries() []ProducerSnapshotEntry {
+	entries := make([]ProducerSnapshotEntry, 0, len(p.producers))
+	for id, e := range p.producers {
+		entries = append(entries, e.snapshot(id))
+	}
+	slices.SortFunc(entries, func(a, b ProducerSnapshotEntry) int { return cmp.Compare(a.ProducerID, b.ProducerID) })
+	return entries
+}
+
+func (e *producerEntry) snapshot(id int64) ProducerSnapshotEntry {
+	newest := e.newest()
+	return ProducerSnapshotEntry{
+		ProducerID: id, ProducerEpoch: e.epoch, LastSequence: newest.lastSequence, LastOffset: newest.lastOffset,
+		OffsetDelta: newest.offsetDelta, Timestamp: e.lastTimestamp, CoordinatorEpoch: e.coordinatorEpoch,
+		TxnFirstOffset: e.txnFirst,
+	}
+}
+
+// entry returns what a snapshot would say of one producer.
+func (p *producerState) entry(id int64) (ProducerSnapshotEntry, bool) {
+	e := p.producers[id]
+	if e == nil {
+		return ProducerSnapshotEntry{}, false
+	}
+	return e.snapshot(id), true
+}
+
+// recovered returns the whole state by rising producer id.
+func (p *producerState) recovered() []RecoveredProducer {
+	all := make([]RecoveredProducer, 0, len(p.producers))
+	for _, id := range p.ids() {
+		e := p.producers[id]
+		r := RecoveredProducer{ProducerSnapshotEntry: e.snapshot(id)}
+		for _, b := range e.window()[:max(0, e.retained-1)] {
+			r.Earlier = append(r.Earlier, b.export())
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// active returns every producer by rising id.
+func (p *producerState) active() []ActiveProducer {
+	all := make([]ActiveProducer, 0, len(p.producers))
+	for _, id := range p.ids() {
+		e := p.producers[id]
+		all = append(all, ActiveProducer{
+			ProducerID: id, ProducerEpoch: e.epoch, LastSequence: e.newest().lastSequence,
+			LastTimestamp: e.lastTimestamp, CoordinatorEpoch: e.coordinatorEpoch, TxnStartOffset: e.txnFirst,
+		})
+	}
+	return all
+}
+
+// transactionStart returns the first offset of the producer's open transaction.
+func (p *producerState) transactionStart(id int64) (int64, bool) {
+	if e := p.producers[id]; e != nil && e.txnFirst >= 0 {
+		return e.txnFirst, true
+	}
+	return 0, false
+}
+
+// markerState returns what a coordinator's marker is checked against; -1 is an epoch that is not known.
+func (p *producerState) markerState(id int64) (epoch int16, coordinatorEpoch int32, open bool) {
+	e := p.producers[id]
+	if e == nil {
+		return -1, -1, false
+	}
+	return e.epoch, e.coordinatorEpoch, e.txnFirst >= 0
+}
