@@ -65,17 +65,22 @@ func (h Header) BuilderOptions() BuilderOptions {
 // ErrEmpty is the error of [Builder.Build] when no record was added. What compaction leaves is made by [RetainEmpty].
 var ErrEmpty = errors.New("batch: no record was added")
 
-// Builder encodes records into a batch. The first thing that goes wrong sticks and is returned by Build; adding goes on
-// being safe. A Builder is for one goroutine.
+// Builder encodes records into a batch, and compresses them as they come. The first thing that goes wrong sticks and is
+// returned by Build; adding goes on being safe. A Builder is for one goroutine.
 type Builder struct {
 	options BuilderOptions
-	buf     []byte // room for the header, then the records
+	buf     []byte  // room for the header, then the payload as far as it is encoded
+	pending []byte  // records that are not compressed yet
+	enc     encoder // nil when nothing is to be compressed
 	count   int32
 	last    int64 // offset of the last record added
 	baseTS  int64
 	maxTS   int64
 	err     error
 }
+
+// ErrBuilt is the error of a builder that is used again after Build without Reset.
+var ErrBuilt = errors.New("batch: the batch was built; reset the builder for another")
 
 // NewBuilder returns a builder of one batch with the given header fields.
 func NewBuilder(o BuilderOptions) *Builder {
@@ -86,17 +91,23 @@ func NewBuilder(o BuilderOptions) *Builder {
 
 // Reset makes b a builder of a new batch and keeps its memory. Batches already built are not affected.
 func (b *Builder) Reset(o BuilderOptions) {
-	*b = Builder{options: o, buf: append(b.buf[:0], make([]byte, HeaderSize)...), last: o.BaseOffset - 1}
+	*b = Builder{
+		options: o,
+		buf:     append(b.buf[:0], make([]byte, HeaderSize)...),
+		pending: b.pending[:0],
+		last:    o.BaseOffset - 1,
+	}
 	if o.HasDeleteHorizon {
 		b.baseTS = o.DeleteHorizon
 	}
+	b.enc, b.err = newEncoder(o.Codec, o.Level)
 }
 
 // Count returns the number of records added.
 func (b *Builder) Count() int { return int(b.count) }
 
-// Size returns the bytes of the batch so far, header included and before compression.
-func (b *Builder) Size() int { return len(b.buf) }
+// Size returns the bytes of the batch so far, header included. The last records count as they are, before compression.
+func (b *Builder) Size() int { return len(b.buf) + len(b.pending) }
 
 // Add adds a record at the offset after the last one, the first at the base offset. The timestamp is in ms. A nil key,
 // value or header value is null. The bytes are copied before Add returns.
@@ -125,41 +136,66 @@ func (b *Builder) AddAt(offset, timestamp int64, key, value []byte, headers ...R
 		}
 	}
 	size := bodySize(timestamp-b.baseTS, int32(delta), key, value, headers)
-	if int64(len(b.buf))+size+maxVarint32-lengthOverhead > math.MaxInt32 {
-		b.err = fmt.Errorf("batch: a record of %d bytes does not fit into a batch of %d", size, len(b.buf))
+	if int64(b.Size())+size+maxVarint32-lengthOverhead > math.MaxInt32 {
+		b.err = fmt.Errorf("batch: a record of %d bytes does not fit into a batch of %d", size, b.Size())
 		return
 	}
-	b.buf = appendRecord(b.buf, int32(size), timestamp-b.baseTS, int32(delta), key, value, headers)
 	b.count++
 	b.last = offset
 	b.maxTS = max(b.maxTS, timestamp)
+	if b.enc == nil {
+		b.buf = appendRecord(b.buf, int32(size), timestamp-b.baseTS, int32(delta), key, value, headers)
+		return
+	}
+	b.pending = appendRecord(b.pending, int32(size), timestamp-b.baseTS, int32(delta), key, value, headers)
+	if len(b.pending) >= b.enc.enough() {
+		b.flush()
+	}
 }
 
-// Build returns the batch. It is the caller's own: the builder keeps no reference to its bytes. Errors are [ErrEmpty],
-// what an Add failed with, and a codec or level that does not exist.
+// flush compresses what is pending, except for the beginning of a block.
+func (b *Builder) flush() {
+	buf, left, err := b.enc.write(b.buf, b.pending)
+	if err != nil {
+		b.err = err
+		return
+	}
+	b.buf = buf
+	b.pending = b.pending[:copy(b.pending, left)]
+}
+
+// Build returns the batch. It is the caller's own: the builder keeps no reference to its bytes. The builder must be
+// Reset before it is used again. Errors are [ErrEmpty], [ErrBuilt], [*LevelError], [*UnknownCodecError] and what an Add
+// failed with.
 func (b *Builder) Build() (Batch, error) { return b.AppendTo(nil) }
 
-// AppendTo encodes the batch behind dst and returns the batch, which shares dst's memory when that had room.
+// AppendTo encodes the batch behind dst and returns the batch alone; it shares dst's memory when that had room. Otherwise
+// it is [Builder.Build].
 func (b *Builder) AppendTo(dst []byte) (Batch, error) {
+	if b.err == nil && b.count == 0 {
+		return nil, ErrEmpty
+	}
+	b.finish()
 	if b.err != nil {
 		return nil, b.err
 	}
-	if b.count == 0 {
-		return nil, ErrEmpty
-	}
+	b.err = ErrBuilt
+	b.header(int32(len(b.buf) - lengthOverhead)).Put(b.buf)
+	Batch(b.buf).sealCRC()
 	start := len(dst)
-	dst = append(dst, b.buf[:HeaderSize]...)
-	dst, err := compress(dst, b.options.Codec, b.options.Level, b.buf[HeaderSize:])
-	if err != nil {
-		return nil, err
+	dst = append(dst, b.buf...)
+	return Batch(dst[start:len(dst):len(dst)]), nil
+}
+
+// finish ends the payload.
+func (b *Builder) finish() {
+	if b.enc != nil && b.err == nil {
+		b.buf, b.err = b.enc.finish(b.buf, b.pending)
+		b.enc, b.pending = nil, b.pending[:0]
 	}
-	out := Batch(dst[start:len(dst):len(dst)])
-	if int64(len(out))-lengthOverhead > math.MaxInt32 {
-		return nil, fmt.Errorf("batch: the batch has %d bytes, more than the format can say", len(out))
+	if b.err == nil && int64(len(b.buf))-lengthOverhead > math.MaxInt32 {
+		b.err = fmt.Errorf("batch: the batch has %d bytes, more than the format can say", len(b.buf))
 	}
-	b.header(int32(len(out) - lengthOverhead)).Put(out)
-	out.sealCRC()
-	return out, nil
 }
 
 func (b *Builder) header(length int32) Header {

@@ -1,7 +1,6 @@
 package batch
 
 import (
-	"errors"
 	"fmt"
 	"io"
 )
@@ -171,7 +170,7 @@ func (s *recordScanner) more(atEnd error) error {
 		return atEnd
 	}
 	win, err := s.src.fill(s.win)
-	if errors.Is(err, io.EOF) {
+	if err == io.EOF {
 		return atEnd
 	}
 	s.win = win

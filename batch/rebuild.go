@@ -3,7 +3,9 @@ package batch
 import "fmt"
 
 // rebuildBatch encodes the records anew with offsets 0, 1, 2 ... and the target codec, and holds the result against the
-// size limits. The batch was inspected: its records are known to decode within the limits.
+// size limits. The batch was inspected: its records are known to decode within the limits. The builder compresses as it
+// goes and the loop stops at the size limit, so that a small batch of large content takes no more memory than a large
+// batch.
 func rebuildBatch(b Batch, h *Header, rules *Rules) (Result, error) {
 	o := h.BuilderOptions()
 	if rules.Recompress {
@@ -15,6 +17,9 @@ func rebuildBatch(b Batch, h *Header, rules *Rules) (Result, error) {
 	for r.Next() {
 		record := r.Record()
 		builder.Add(record.Timestamp, record.Key, record.Value, record.Headers...)
+		if rules.MaxMessageBytes > 0 && len(builder.buf) > rules.MaxMessageBytes {
+			return Result{}, refuse(TooLarge, sizeError(len(builder.buf), int64(rules.MaxMessageBytes)))
+		}
 	}
 	if err := r.Err(); err != nil {
 		return Result{}, refuse(InvalidRecord, err)

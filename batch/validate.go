@@ -81,35 +81,33 @@ var (
 func cutProduced(records []byte) (Batch, error) {
 	b, rest, err := Next(records)
 	if err != nil {
-		return nil, refuse(kindOfFraming(err), framingCause(err))
+		return nil, refuseFraming(err)
 	}
 	_, _, err = Next(rest)
-	var magic *MagicError
 	switch {
-	case err == nil, len(rest) > 0 && errors.As(err, &magic):
+	case err == nil:
 		return nil, refuse(InvalidRecord, errSeveralBatches)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case err == io.EOF, err == io.ErrUnexpectedEOF:
 		return b, nil
+	case isMagic(err):
+		return nil, refuse(InvalidRecord, errSeveralBatches)
 	}
 	return nil, refuse(Corrupt, err)
 }
 
-func kindOfFraming(err error) Kind {
-	var magic *MagicError
+func refuseFraming(err error) error {
 	switch {
-	case errors.As(err, &magic):
-		return UnsupportedFormat
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return InvalidRecord
+	case err == io.EOF, err == io.ErrUnexpectedEOF:
+		return refuse(InvalidRecord, errNoBatch)
+	case isMagic(err):
+		return refuse(UnsupportedFormat, err)
 	}
-	return Corrupt
+	return refuse(Corrupt, err)
 }
 
-func framingCause(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errNoBatch
-	}
-	return err
+func isMagic(err error) bool {
+	var magic *MagicError
+	return errors.As(err, &magic)
 }
 
 // checkHeader applies every rule that needs the header alone, and the checksum, which must come between them.

@@ -11,8 +11,15 @@ const (
 // varint32 decodes an int32 at the start of b and returns how many bytes it took: 0 when b ends too early, -1 when the
 // value goes on past the fifth byte.
 func varint32(b []byte) (v int32, n int) {
-	if len(b) > 0 && b[0] < 0x80 {
-		return int32(b[0]>>1) ^ -int32(b[0]&1), 1
+	if len(b) >= 2 { // nearly every varint in a batch takes one byte or two
+		u := uint32(b[0])
+		if u < 0x80 {
+			return int32(u>>1) ^ -int32(u&1), 1
+		}
+		if b[1] < 0x80 {
+			u = u&0x7f | uint32(b[1])<<7
+			return int32(u>>1) ^ -int32(u&1), 2
+		}
 	}
 	return varint32Slow(b)
 }
@@ -33,8 +40,15 @@ func varint32Slow(b []byte) (int32, int) {
 
 // varint64 is varint32 for an int64.
 func varint64(b []byte) (v int64, n int) {
-	if len(b) > 0 && b[0] < 0x80 {
-		return int64(b[0]>>1) ^ -int64(b[0]&1), 1
+	if len(b) >= 2 {
+		u := uint64(b[0])
+		if u < 0x80 {
+			return int64(u>>1) ^ -int64(u&1), 1
+		}
+		if b[1] < 0x80 {
+			u = u&0x7f | uint64(b[1])<<7
+			return int64(u>>1) ^ -int64(u&1), 2
+		}
 	}
 	return varint64Slow(b)
 }
