@@ -17,8 +17,8 @@ import (
 // world is what the tests of this package share: the peers and one running server.
 type world struct {
 	install server.Install
+	maker   *server.Maker
 	under   *server.Server
-	binary  string // of tidemark; empty when another server is under test
 }
 
 var shared world
@@ -41,16 +41,10 @@ func run(m *testing.M) (code int, err error) {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	switch name := os.Getenv("TIDEMARK_INTEROP_SERVER"); name {
-	case "", "tidemark":
-		if shared.binary, err = server.BuildTidemark(shared.install, dir); err != nil {
-			return 0, err
-		}
-	case "kafka":
-	default:
-		return 0, fmt.Errorf("TIDEMARK_INTEROP_SERVER is %q; it may be tidemark or kafka", name)
+	if shared.maker, err = server.UnderTest(shared.install, dir); err != nil {
+		return 0, err
 	}
-	if shared.under, err = newServer(dir); err != nil {
+	if shared.under, err = shared.maker.New(dir); err != nil {
 		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -63,18 +57,6 @@ func run(m *testing.M) (code int, err error) {
 		return code, err
 	}
 	return code, shared.under.Stop(ctx)
-}
-
-// newServer prepares another server of the kind under test with its data in a new directory below dir.
-func newServer(dir string) (*server.Server, error) {
-	data, err := os.MkdirTemp(dir, "server-")
-	if err != nil {
-		return nil, err
-	}
-	if shared.binary == "" {
-		return server.NewKafka(shared.install, server.KafkaOptions{Dir: data})
-	}
-	return server.NewTidemark(server.TidemarkOptions{Dir: data, Binary: shared.binary})
 }
 
 // limited returns a context that ends the test's waits in time to say what was waited for.

@@ -57,6 +57,11 @@ type Load struct {
 	reader []*kgo.Client
 	stop   chan struct{}
 	once   sync.Once
+
+	mu struct {
+		sync.Mutex
+		running chan struct{} // closed while the writers may go on
+	}
 }
 
 // StartLoad starts clients on the ledger's topic, which must exist or be made by the server on first use. They go on
@@ -71,6 +76,8 @@ func StartLoad(l *Ledger, o LoadOptions) (*Load, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	load := &Load{ledger: l, cancel: cancel, stop: make(chan struct{})}
+	load.mu.running = make(chan struct{})
+	load.Resume()
 	for range o.Readers {
 		c, err := kgo.NewClient(append(crashOptions(o.Client),
 			kgo.ConsumeTopics(l.topic),
@@ -94,6 +101,46 @@ func StartLoad(l *Ledger, o LoadOptions) (*Load, error) {
 		load.writes.Go(func() { load.write(ctx, c, n, w) })
 	}
 	return load, nil
+}
+
+// Pause keeps the writers from starting new records until [Load.Resume]. What is in flight goes on, and so do readers.
+func (l *Load) Pause() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-l.mu.running:
+		l.mu.running = make(chan struct{})
+	default: // paused already
+	}
+}
+
+// Resume ends a [Load.Pause].
+func (l *Load) Resume() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-l.mu.running:
+	default:
+		close(l.mu.running)
+	}
+}
+
+// wait blocks until the writers may go on. It reports false once the load was stopped.
+func (l *Load) wait() bool {
+	l.mu.Lock()
+	running := l.mu.running
+	l.mu.Unlock()
+	select {
+	case <-l.stop:
+		return false
+	case <-running:
+	}
+	select {
+	case <-l.stop:
+		return false
+	default:
+		return true
+	}
 }
 
 // Stop lets the writers finish what is in flight, which needs a server that answers, and then stops everything. It
@@ -156,29 +203,45 @@ func (w Writer) options(buffered int) []kgo.Opt {
 	return append(opts, kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(1), kgo.RecordRetries(0))
 }
 
+// pause is how long a writer that does not retry waits after a failure, so that it does not spin while the server is
+// down.
+const pause = 50 * time.Millisecond
+
 func (l *Load) write(ctx context.Context, c *kgo.Client, writer int, w Writer) {
 	maxBytes := w.MaxBytes
 	if maxBytes == 0 {
 		maxBytes = 2048
 	}
-	for seq := int64(0); ; seq++ {
-		select {
-		case <-l.stop:
+	failed := make(chan struct{}, 1)
+	answered := func(r *kgo.Record, err error) {
+		switch {
+		case err == nil:
+			l.ledger.Acknowledged(r)
 			return
+		case w.Idempotent && !stopped(err):
+			l.ledger.Violated(Violation{Partition: r.Partition, Offset: -1,
+				What: fmt.Sprintf("%s: an idempotent write was refused: %v", r.Key, err)})
+		default:
+			l.ledger.Unknown()
+		}
+		select {
+		case failed <- struct{}{}:
 		default:
 		}
-		r := newRecord(l.ledger.topic, ID{Writer: writer, Seq: seq}, w.MinBytes, maxBytes)
-		c.Produce(ctx, r, func(r *kgo.Record, err error) {
-			switch {
-			case err == nil:
-				l.ledger.Acknowledged(r)
-			case w.Idempotent && !stopped(err):
-				l.ledger.Violated(Violation{Partition: r.Partition, Offset: -1,
-					What: fmt.Sprintf("%s: an idempotent write was refused: %v", r.Key, err)})
-			default:
-				l.ledger.Unknown()
+	}
+	for seq := int64(0); ; seq++ {
+		select {
+		case <-failed:
+			select {
+			case <-l.stop:
+			case <-time.After(pause):
 			}
-		})
+		default:
+		}
+		if !l.wait() {
+			return
+		}
+		c.Produce(ctx, newRecord(l.ledger.topic, ID{Writer: writer, Seq: seq}, w.MinBytes, maxBytes), answered)
 	}
 }
 

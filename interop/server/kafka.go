@@ -51,6 +51,9 @@ func NewKafka(in Install, o KafkaOptions) (*Server, error) {
 		"share.coordinator.state.topic.replication.factor": "1",
 		"share.coordinator.state.topic.min.isr":            "1",
 		"group.initial.rebalance.delay.ms":                 "0",
+		// A broker that was killed may register again only once its old session is over.
+		"broker.session.timeout.ms":    "1000",
+		"broker.heartbeat.interval.ms": "200",
 	}
 	maps.Copy(settings, o.Settings)
 	var text strings.Builder

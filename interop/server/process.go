@@ -48,6 +48,18 @@ func (s *Server) Output() string { return s.log.String() }
 
 // Start runs the server and returns once it answers a client.
 func (s *Server) Start(ctx context.Context) error {
+	if err := s.Launch(); err != nil {
+		return err
+	}
+	if err := s.answers(ctx); err != nil {
+		err = fmt.Errorf("%s does not answer at %s: %w; it printed:\n%s", s.name, s.addr, err, s.Output())
+		return errors.Join(err, s.Kill())
+	}
+	return nil
+}
+
+// Launch runs the server and does not wait for it to answer.
+func (s *Server) Launch() error {
 	s.log = &tail{}
 	cmd := s.command()
 	cmd.Stdout, cmd.Stderr = s.log, s.log
@@ -67,10 +79,6 @@ func (s *Server) Start(ctx context.Context) error {
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
 	s.cmd, s.exited = cmd, exited
-	if err := s.answers(ctx); err != nil {
-		err = fmt.Errorf("%s does not answer at %s: %w; it printed:\n%s", s.name, s.addr, err, s.Output())
-		return errors.Join(err, s.Kill())
-	}
 	return nil
 }
 

@@ -1,0 +1,116 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tidemark-io/tidemark/internal/ledger"
+	"github.com/tidemark-io/tidemark/interop/server"
+)
+
+const (
+	topic      = "crash"
+	partitions = 3
+	// roundLimit bounds one round: load, kill, restart, reading everything back.
+	roundLimit = 3 * time.Minute
+)
+
+// fromEnv returns the number in the environment variable, or the value for when it is not set.
+func fromEnv(t *testing.T, name string, unset int64) int64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return unset
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	require.NoError(t, err, name)
+	return n
+}
+
+func TestEveryAcknowledgedRecordSurvivesKill9UnderLoad(t *testing.T) {
+	rounds := fromEnv(t, "TIDEMARK_CRASH_ROUNDS", 5)
+	seed := fromEnv(t, "TIDEMARK_CRASH_SEED", time.Now().UnixNano())
+	t.Logf("TIDEMARK_CRASH_SEED=%d", seed)
+	rng := rand.New(rand.NewPCG(uint64(seed), 0))
+
+	s := start(t)
+	client := kgo.SeedBrokers(s.Addr())
+	l := ledger.New(topic)
+	load, err := ledger.StartLoad(l, ledger.LoadOptions{Client: []kgo.Opt{client}, Readers: 1})
+	require.NoError(t, err)
+	t.Cleanup(load.Close)
+
+	for round := range rounds {
+		ctx := limited(t)
+		require.NoError(t, l.WaitAcks(ctx, l.Acks()+500+rng.Int64N(3000)), "round %d", round)
+		require.NoError(t, s.Kill())
+		if round%3 == 2 {
+			dieInRecovery(t, s, time.Duration(rng.Int64N(int64(300*time.Millisecond))))
+		}
+		require.NoError(t, s.Start(ctx), "round %d", round)
+		load.Pause() // what is in flight still comes in while everything is read back
+		verify(t, ctx, l, client, fmt.Sprintf("round %d", round))
+		load.Resume()
+	}
+	ctx := limited(t)
+	require.NoError(t, load.Stop(ctx))
+	verify(t, ctx, l, client, "after the load")
+	require.NoError(t, s.Stop(ctx))
+	require.NoError(t, s.Start(ctx))
+	verify(t, ctx, l, client, "after a clean restart")
+}
+
+// start starts the server under test with an empty topic and stops it at the end of the test.
+func start(t *testing.T) *server.Server {
+	t.Helper()
+	install, err := server.Installed()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	maker, err := server.UnderTest(install, dir)
+	require.NoError(t, err)
+	s, err := maker.New(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Kill()) })
+	ctx := limited(t)
+	require.NoError(t, s.Start(ctx))
+	c, err := kgo.NewClient(kgo.SeedBrokers(s.Addr()))
+	require.NoError(t, err)
+	defer c.Close()
+	// Small segments, so that rolls and closed segments are part of what is hit.
+	configs := map[string]*string{"segment.bytes": kadm.StringPtr("2097152")}
+	created, err := kadm.NewClient(c).CreateTopics(ctx, partitions, 1, configs, topic)
+	require.NoError(t, err)
+	require.NoError(t, created.Error())
+	return s
+}
+
+// dieInRecovery starts the server and kills it a moment later, in the middle of coming up.
+func dieInRecovery(t *testing.T, s *server.Server, after time.Duration) {
+	t.Helper()
+	require.NoError(t, s.Launch())
+	<-time.After(after)
+	require.NoError(t, s.Kill())
+}
+
+func verify(t *testing.T, ctx context.Context, l *ledger.Ledger, client kgo.Opt, when string) {
+	t.Helper()
+	report, err := l.Verify(ctx, client)
+	require.NoError(t, err, when)
+	require.NoError(t, report.Err(), when)
+	t.Logf("%s: %d acknowledged, %d of unknown fate, %d in the log", when, report.Acked, report.Unknown, report.Read)
+}
+
+func limited(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), roundLimit)
+	t.Cleanup(cancel)
+	return ctx
+}
