@@ -37,7 +37,7 @@ type content struct {
 	durable image
 	// era is the era of the pages that only live holds, which may be written in place.
 	era uint64
-	// dirty are the pages that differ, or may differ, from the durable image.
+	// dirty are the pages in which the live image may differ from the durable one cut to floor.
 	dirty map[int]struct{}
 	floor int64
 	past  []state
@@ -89,10 +89,10 @@ func (m *image) own(i int, era uint64) *[pageSize]byte {
 	return p.data
 }
 
-// cut makes the image at most size long, and reports whether it had to change the last page that stays.
-func (m *image) cut(size int64, era uint64) (tail int, changed bool) {
+// cut makes the image at most size long.
+func (m *image) cut(size int64, era uint64) {
 	if size >= m.size {
-		return 0, false
+		return
 	}
 	m.size = size
 	i, at := locate(size)
@@ -104,11 +104,9 @@ func (m *image) cut(size int64, era uint64) (tail int, changed bool) {
 		clear(m.pages[keep:])
 		m.pages = m.pages[:keep]
 	}
-	if at == 0 || i >= len(m.pages) || m.pages[i].data == nil {
-		return 0, false
+	if at > 0 && i < len(m.pages) && m.pages[i].data != nil {
+		clear(m.own(i, era)[at:])
 	}
-	clear(m.own(i, era)[at:])
-	return i, true
 }
 
 // clone shares the pages. The caller gives the original a new era.
@@ -139,9 +137,7 @@ func (c *content) truncate(size int64) {
 		return
 	}
 	c.remember()
-	if i, changed := c.live.cut(size, c.era); changed {
-		c.dirty[i] = struct{}{}
-	}
+	c.live.cut(size, c.era)
 	maps.DeleteFunc(c.dirty, func(i int, _ struct{}) bool { return int64(i)*pageSize >= size })
 	c.floor = min(c.floor, size)
 }
@@ -166,9 +162,7 @@ func (c *content) present() state {
 
 // sync makes the live image the durable one.
 func (c *content) sync() {
-	if c.floor < c.durable.size {
-		c.durable.cut(c.floor, c.era)
-	}
+	c.durable.cut(c.floor, c.era)
 	for i := range c.dirty {
 		for len(c.durable.pages) <= i {
 			c.durable.pages = append(c.durable.pages, page{})

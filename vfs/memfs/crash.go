@@ -108,11 +108,9 @@ func (c *crash) copyFile(before *file) *file {
 	before.mu.Lock()
 	defer before.mu.Unlock()
 	after := newFile(c.chooseTime(before.mu.syncedMtime, before.mu.mtime))
-	before.mu.era++ // from now on the pages are shared
-	after.mu.era = before.mu.era
 	after.mu.live = c.chooseImage(&before.mu.content)
 	after.mu.durable = after.mu.live.clone()
-	after.mu.era++
+	after.mu.era = before.mu.era + 1 // no page that it shares is of this era
 	c.files[before] = after
 	return after
 }
