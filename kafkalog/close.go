@@ -1,0 +1,70 @@
+package kafkalog
+
+// Fence refuses every append from now on with [ErrFenced]. An append that is under way ends first. When it returns
+// nothing in the background writes to the directory any more, so the directory may be renamed or removed. Reads go on
+// from the files that are open. A second call does nothing.
+func (l *Log) Fence() {
+	l.mu.Lock()
+	l.fenced.Store(true)
+	l.mu.Unlock()
+	l.env.roll.end(&l.rollJobs)
+}
+
+// Close ends the log: it waits for the background flush, writes the indexes, a log start that waits and a snapshot of
+// the producers, and lets go of the files. Call [Log.Sync] before it if everything has to be durable, as for a clean
+// stop. Plans and regions that are held stay readable. A fenced log is closed without a write. A second call does
+// nothing.
+//
+// What fails here does not lose a record: the next Open makes indexes and producers from the log. It is told to
+// Events.CloseFailed, and returned is only what keeps a file from being closed.
+func (l *Log) Close() error {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed.Load() {
+		return nil
+	}
+	if err := l.writeOnClose(); err != nil {
+		l.env.events.CloseFailed(FailedEvent{Dir: l.dir, Err: err})
+	}
+	l.closed.Store(true)
+	l.env.forget(l)
+	v := l.view.Load()
+	v.active().file.unpin()
+	var first error
+	for _, s := range v.segments {
+		if err := s.close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	for _, f := range l.mu.retired {
+		f.file.close() // the file stays and the next Open removes it
+	}
+	l.mu.retired = nil
+	return first
+}
+
+// writeOnClose writes what makes the next Open quick.
+func (l *Log) writeOnClose() error {
+	if err := l.env.roll.drain(&l.rollJobs); err != nil {
+		return err
+	}
+	if l.fenced.Load() {
+		return nil
+	}
+	if err := l.failure(); err != nil {
+		return err
+	}
+	if err := l.trimActive(); err != nil {
+		return err
+	}
+	if err := l.flushStartLocked(); err != nil {
+		return err
+	}
+	active := l.view.Load().active()
+	if err := active.seal(); err != nil {
+		return err
+	}
+	return l.takeSnapshotLocked()
+}

@@ -1,0 +1,119 @@
+package kafkalog
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
+// EnvOptions configures an [Env]. The zero value is usable.
+type EnvOptions struct {
+	// FS holds the logs. Nil is the real file system.
+	FS vfs.FS
+	// Now is the clock. Nil is the system clock.
+	Now func() time.Time
+	// Events receives what happens. See [Events] for what a callback may do.
+	Events Events
+	// MaxOpenFiles bounds the descriptors that are kept open beyond one for each open log and those that readers hold.
+	// 0 is 1024.
+	MaxOpenFiles int
+	// RollFlushWorkers is how many sealed segments are flushed at the same time. 0 is 4.
+	RollFlushWorkers int
+	// RollFlushJobs is how many sealed segments may wait for their flush, the running ones included. 0 is 256.
+	RollFlushJobs int
+	// RollFlushBytes bounds the producer snapshots that these hold in memory, in bytes. 0 is 64 MiB. One larger snapshot
+	// is admitted alone.
+	RollFlushBytes int64
+	// Jitter returns a number in [0, n) that is subtracted from a segment's age limit. Nil is a uniform random one.
+	Jitter func(n int64) int64
+}
+
+// Env is what all logs of a process share: the file system, the clock, the events, the cache of open files and the
+// background flush of sealed segments. It is safe for concurrent use.
+type Env struct {
+	fs      vfs.FS
+	now     func() time.Time
+	events  Events
+	jitter  func(n int64) int64
+	files   *handleCache
+	roll    *rollFlusher
+	windows sync.Pool // of *window
+	copies  sync.Pool // of *copyBuffer
+
+	mu struct {
+		sync.Mutex
+		closed bool
+		logs   map[*Log]struct{}
+	}
+}
+
+// NewEnv returns an environment for [Open]. Nothing is opened and no goroutine runs until a log needs it.
+func NewEnv(o EnvOptions) *Env {
+	if o.FS == nil {
+		o.FS = vfs.OS()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.MaxOpenFiles <= 0 {
+		o.MaxOpenFiles = 1024
+	}
+	if o.Jitter == nil {
+		o.Jitter = rand.Int64N
+	}
+	e := &Env{
+		fs:     o.FS,
+		now:    o.Now,
+		events: o.Events.withDefaults(),
+		jitter: o.Jitter,
+		files:  newHandleCache(o.FS, o.MaxOpenFiles),
+		roll:   newRollFlusher(o),
+	}
+	e.windows.New = func() any { return new(window) }
+	e.copies.New = func() any { return new(copyBuffer) }
+	e.mu.logs = make(map[*Log]struct{})
+	return e
+}
+
+// Close closes every log that is still open, as [Log.Close] does, waits for the background flushes and releases every
+// file. Regions and plans that are held stay readable until they are released. A second call does nothing. It returns
+// the first error of a log.
+func (e *Env) Close() error {
+	e.mu.Lock()
+	e.mu.closed = true
+	logs := make([]*Log, 0, len(e.mu.logs))
+	for l := range e.mu.logs {
+		logs = append(logs, l)
+	}
+	e.mu.Unlock()
+	var first error
+	for _, l := range logs {
+		if err := l.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	e.roll.wait()
+	e.files.close()
+	return first
+}
+
+func (e *Env) register(l *Log) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.mu.closed {
+		return ErrClosed
+	}
+	e.mu.logs[l] = struct{}{}
+	return nil
+}
+
+func (e *Env) forget(l *Log) {
+	e.mu.Lock()
+	delete(e.mu.logs, l)
+	e.mu.Unlock()
+}
+
+// nowMs is the clock in milliseconds since the Unix epoch.
+func (e *Env) nowMs() int64 { return e.now().UnixMilli() }

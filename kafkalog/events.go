@@ -1,0 +1,120 @@
+package kafkalog
+
+import "time"
+
+// Events receives what happens in the logs of an [Env]. Every field may be nil. A callback may run under a log's lock
+// and on the goroutine of an append: it must return quickly and must not call the log. Nothing in the package depends on
+// an event being observed.
+type Events struct {
+	// PartialBatch tells that recovery cut a torn or corrupt tail.
+	PartialBatch func(PartialBatchEvent)
+	// DamagedBatch tells that recovery found damage in what was flushed and kept it.
+	DamagedBatch func(DamagedBatchEvent)
+	// LogEndBehind tells that a log ends below the recovery point it was opened with, as when its files were removed.
+	LogEndBehind func(LogEndBehindEvent)
+	// Rolled tells that a new active segment was started.
+	Rolled func(RolledEvent)
+	// RollFlushed tells that the background flush of a sealed segment ended.
+	RollFlushed func(RollFlushedEvent)
+	// Retired tells that a segment left the log.
+	Retired func(RetiredEvent)
+	// FutureTimestamp tells that time retention keeps a segment because a record's timestamp lies in the future.
+	FutureTimestamp func(FutureTimestampEvent)
+	// Failed tells, once for each opened log, that the log refuses appends from now on.
+	Failed func(FailedEvent)
+	// CloseFailed tells of an error while closing that Close does not return, since the next Open repairs it.
+	CloseFailed func(FailedEvent)
+}
+
+// PartialBatchEvent describes a cut in recovery.
+type PartialBatchEvent struct {
+	File     string // the segment's file
+	Position int64  // where it was cut, in bytes
+	Cut      int64  // bytes that were cut off
+	Offset   int64  // the log end after the cut
+	Reason   error  // why the batch at Position was refused
+}
+
+// DamagedBatchEvent describes damage in flushed data, which stays where it is and which reads report.
+type DamagedBatchEvent struct {
+	File     string
+	Position int64
+	Offset   int64 // base offset of the batch
+	Err      error
+}
+
+// LogEndBehindEvent describes a log that is shorter than what was said to be flushed.
+type LogEndBehindEvent struct {
+	Dir           string
+	LogEnd        int64
+	RecoveryPoint int64
+}
+
+// RolledEvent describes a roll.
+type RolledEvent struct {
+	Dir    string
+	Sealed int64 // base of the segment that was sealed
+	Base   int64 // base of the new active segment
+}
+
+// RollFlushedEvent describes the background flush after a roll.
+type RollFlushedEvent struct {
+	Dir  string
+	Base int64 // everything below it is durable if Err is nil
+	Took time.Duration
+	Err  error
+}
+
+// RetiredEvent describes a segment that left the log.
+type RetiredEvent struct {
+	Dir    string
+	Base   int64
+	Bytes  int64
+	Reason string // "start", "size", "time", "truncate" or "reset"
+}
+
+// FutureTimestampEvent names a segment that time retention cannot age.
+type FutureTimestampEvent struct {
+	Dir       string
+	Base      int64
+	Timestamp int64 // ms
+	Now       int64 // ms
+}
+
+// FailedEvent describes a log that stopped taking appends.
+type FailedEvent struct {
+	Dir string
+	Err error
+}
+
+// withDefaults returns e with empty functions for nil ones.
+func (e Events) withDefaults() Events {
+	if e.PartialBatch == nil {
+		e.PartialBatch = func(PartialBatchEvent) {}
+	}
+	if e.DamagedBatch == nil {
+		e.DamagedBatch = func(DamagedBatchEvent) {}
+	}
+	if e.LogEndBehind == nil {
+		e.LogEndBehind = func(LogEndBehindEvent) {}
+	}
+	if e.Rolled == nil {
+		e.Rolled = func(RolledEvent) {}
+	}
+	if e.RollFlushed == nil {
+		e.RollFlushed = func(RollFlushedEvent) {}
+	}
+	if e.Retired == nil {
+		e.Retired = func(RetiredEvent) {}
+	}
+	if e.FutureTimestamp == nil {
+		e.FutureTimestamp = func(FutureTimestampEvent) {}
+	}
+	if e.Failed == nil {
+		e.Failed = func(FailedEvent) {}
+	}
+	if e.CloseFailed == nil {
+		e.CloseFailed = func(FailedEvent) {}
+	}
+	return e
+}

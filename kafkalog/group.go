@@ -1,0 +1,404 @@
+package kafkalog
+
+import (
+	"errors"
+	"math"
+
+	"github.com/tidemark-io/tidemark/batch"
+)
+
+// NextOffset as [GroupItem.At] lets the log choose the offset.
+const NextOffset int64 = math.MinInt64
+
+// GroupItem is one batch of [Log.AppendGroup] and what became of it.
+type GroupItem struct {
+	Batch   batch.Batch
+	Options AppendOptions
+	// At is the offset of an append as by [Log.AppendAt], or [NextOffset].
+	At int64
+	// Verbatim leaves the bytes of Batch alone, as [Log.AppendVerbatim] does.
+	Verbatim bool
+
+	// Result and Err are set by the call. They are those that the single append would have returned.
+	Result Appended
+	Err    error
+}
+
+// AppendGroup appends batches in order, under the log's lock as a whole, and writes neighbours in one go. Every item
+// gets its own result or error, as if appended alone one after the other; only a failed write takes all batches with it
+// that were written in the same go. The items may come from different callers: none of them waits for another's turn.
+//
+// If the configuration asks for a flush, one covers all; its failure is the error of every item that was appended.
+func (l *Log) AppendGroup(items []GroupItem) {
+	l.mu.Lock()
+	flush := l.appendLocked(items)
+	l.mu.Unlock()
+	if !flush {
+		return
+	}
+	if err := l.flush(false); err != nil {
+		for i := range items {
+			if items[i].Err == nil && !items[i].Result.Duplicate {
+				items[i].Err = err
+			}
+		}
+	}
+}
+
+const (
+	// stageBatches and stageBytes bound one write.
+	stageBatches = 64
+	stageBytes   = 1 << 20
+)
+
+// stage is the batches that wait for one write. Their offsets are assigned and the producers know them; nothing else
+// does. Its memory is used again and again.
+type stage struct {
+	batches []staged
+	headers []headerSpace // patched headers of verbatim batches, by index in batches
+	buffers [][]byte
+	bytes   int64
+	end     int64 // log end behind the last batch
+	join    []byte
+	one     [1]GroupItem
+}
+
+type staged struct {
+	header  batch.Header
+	item    *GroupItem
+	stamp   int64 // append time, -1 none
+	control batch.ControlRecord
+	marker  bool // control ends a transaction
+	done    completedTxn
+	closed  bool // done was ended
+	undo    producerUndo
+}
+
+func (st *stage) init() {
+	st.batches = make([]staged, 0, stageBatches)
+	st.headers = make([]headerSpace, stageBatches)
+	st.buffers = make([][]byte, 0, 2*stageBatches)
+}
+
+func (st *stage) clear() {
+	clear(st.batches)
+	clear(st.buffers)
+	st.batches, st.buffers = st.batches[:0], st.buffers[:0]
+	st.bytes = 0
+}
+
+// appendLocked appends the items and reports whether the flush policy wants a flush now.
+func (l *Log) appendLocked(items []GroupItem) (flush bool) {
+	c := l.config.Load()
+	now := l.env.nowMs()
+	for i := range items {
+		items[i].Result, items[i].Err = Appended{}, nil
+		l.stageItem(c, now, &items[i])
+	}
+	l.writeStaged(c)
+	return l.flushWanted(c, now)
+}
+
+// flushWanted applies the flush policy after an append.
+func (l *Log) flushWanted(c *Config, now int64) bool {
+	if !c.flushesOnAppend() {
+		return false
+	}
+	unflushed := l.end.Load() - l.flushed.Load()
+	return unflushed > 0 && (c.FlushOnAppend || unflushed >= c.FlushMessages || now >= addMs(l.mu.lastFlush, c.FlushMs))
+}
+
+// stageItem takes a batch in, after the staged ones were written if it cannot go with them. Refused or stored already,
+// it gets its answer at once.
+func (l *Log) stageItem(c *Config, now int64, it *GroupItem) {
+	h, err := checkAppend(it.Batch)
+	if err != nil {
+		it.Err = err
+		return
+	}
+	st := &l.mu.stage
+	if it.At == NextOffset {
+		h.LeaderEpoch = it.Options.LeaderEpoch
+	}
+	alone := h.IsControl() || l.startsEpoch(h.LeaderEpoch)
+	if alone || len(st.batches) == stageBatches || st.bytes+int64(h.Size()) > stageBytes {
+		l.writeStaged(c)
+	}
+	if err := l.place(c, now, &h, it); err != nil {
+		it.Err = err
+		return
+	}
+	if err := l.admit(&h, it); err != nil || it.Result.Duplicate {
+		it.Err = err
+		return
+	}
+	l.stageBatch(c, now, h, it)
+	if alone {
+		l.writeStaged(c)
+	}
+}
+
+// place assigns the offset and starts a new segment if the batch needs one. A refused batch changes nothing.
+func (l *Log) place(c *Config, now int64, h *batch.Header, it *GroupItem) error {
+	for {
+		if err := l.writable(); err != nil {
+			return err
+		}
+		st := &l.mu.stage
+		end := l.end.Load()
+		if len(st.batches) > 0 {
+			end = st.end
+		}
+		h.BaseOffset = end
+		if it.At != NextOffset {
+			if it.At < end {
+				return &OffsetMismatchError{Expected: end, Actual: it.At}
+			}
+			h.BaseOffset = it.At
+		}
+		if h.BaseOffset >= math.MaxInt64-int64(h.LastOffsetDelta) {
+			return &ArgumentError{Argument: "base offset", Value: h.BaseOffset, Reason: "leaves no room for the batch"}
+		}
+		roll, err := l.mustRoll(c, now, h)
+		if err != nil || !roll {
+			return err
+		}
+		if len(st.batches) > 0 {
+			l.writeStaged(c) // and look again, since the log end may not be what it was going to be
+			continue
+		}
+		// A batch that is refused must not roll, so its producer is asked before.
+		if err := l.admit(h, it); err != nil || it.Result.Duplicate {
+			return err
+		}
+		return l.rollLocked(h.BaseOffset)
+	}
+}
+
+// admit checks the producer of a batch. A duplicate gets the first copy's offsets as its result.
+func (l *Log) admit(h *batch.Header, it *GroupItem) error {
+	if !h.HasProducer() || h.IsControl() {
+		return nil
+	}
+	l.producers.Lock()
+	defer l.producers.Unlock()
+	stored, duplicate, err := l.producers.state.check(h, it.Options.Origin)
+	if err != nil || !duplicate {
+		return err
+	}
+	it.Result = Appended{BaseOffset: stored.firstOffset(), LastOffset: stored.lastOffset, AppendTime: -1, Duplicate: true}
+	if l.config.Load().LogAppendTime {
+		it.Result.AppendTime = stored.timestamp
+	}
+	return nil
+}
+
+// stageBatch patches the header and queues the bytes.
+func (l *Log) stageBatch(c *Config, now int64, h batch.Header, it *GroupItem) {
+	st := &l.mu.stage
+	b := staged{item: it, stamp: -1}
+	if c.LogAppendTime && it.At == NextOffset {
+		b.stamp = now
+	}
+	if err := l.readControl(&b, &h, it); err != nil {
+		it.Err = err
+		return
+	}
+	if it.Verbatim {
+		header := &st.headers[len(st.batches)]
+		copy(header[:], it.Batch)
+		patch(header[:], it.Batch.Payload(), &h, b.stamp)
+		st.buffers = append(st.buffers, header[:], it.Batch.Payload())
+	} else {
+		patch(it.Batch, it.Batch.Payload(), &h, b.stamp)
+		st.buffers = append(st.buffers, it.Batch)
+	}
+	b.header = h
+	if err := l.enterProducer(&b); err != nil {
+		it.Err = err
+		st.buffers = st.buffers[:len(st.buffers)-1]
+		if it.Verbatim {
+			st.buffers = st.buffers[:len(st.buffers)-1]
+		}
+		return
+	}
+	st.batches = append(st.batches, b)
+	st.bytes += int64(h.Size())
+	st.end = h.NextOffset()
+}
+
+// readControl decodes the record of a control batch and checks a coordinator's marker.
+func (l *Log) readControl(b *staged, h *batch.Header, it *GroupItem) error {
+	if !h.IsControl() {
+		return nil
+	}
+	control, found, err := it.Batch.Control()
+	if err != nil {
+		return &BatchError{Offset: h.BaseOffset, Err: err}
+	}
+	b.control, b.marker = control, found && control.EndsTransaction()
+	if !b.marker || it.Options.Origin == Replication {
+		return nil
+	}
+	l.producers.Lock()
+	defer l.producers.Unlock()
+	return l.producers.state.checkMarker(h, control, false)
+}
+
+// enterProducer tells the producers of the batch, which can be taken back.
+func (l *Log) enterProducer(b *staged) (err error) {
+	if !b.header.HasProducer() {
+		return nil
+	}
+	l.producers.Lock()
+	defer l.producers.Unlock()
+	switch {
+	case b.marker:
+		b.done, b.closed, b.undo = l.producers.state.appendMarker(&b.header, b.control)
+	case !b.header.IsControl():
+		b.undo, err = l.producers.state.append(&b.header)
+	}
+	return err
+}
+
+// writeStaged writes the staged batches in one go and answers their items.
+func (l *Log) writeStaged(c *Config) {
+	st := &l.mu.stage
+	if len(st.batches) == 0 {
+		return
+	}
+	err := l.commitStaged(c)
+	for i := range st.batches {
+		b := &st.batches[i]
+		if err != nil {
+			b.item.Err = err
+			continue
+		}
+		b.item.Result = Appended{BaseOffset: b.header.BaseOffset, LastOffset: b.header.LastOffset(), AppendTime: b.stamp}
+	}
+	st.clear()
+}
+
+// commitStaged makes the staged batches part of the log, or leaves everything as it was.
+func (l *Log) commitStaged(c *Config) error {
+	st := &l.mu.stage
+	active := l.view.Load().active()
+	before, err := l.markAppend(active)
+	if err == nil {
+		err = l.writeBuffers(active.size.Load())
+	}
+	if err == nil {
+		err = l.applyStaged(c, active)
+	}
+	if err != nil {
+		return l.rollBack(active, before, err)
+	}
+	active.dirty = true
+	active.size.Add(st.bytes)
+	l.producers.Lock()
+	l.producers.state.setEnd(st.end)
+	l.producers.Unlock()
+	l.end.Store(st.end)
+	return nil
+}
+
+// writeBuffers writes what is staged at the position.
+func (l *Log) writeBuffers(position int64) (err error) {
+	if err := l.trimActive(); err != nil {
+		return err
+	}
+	st, t := &l.mu.stage, &l.mu.tail
+	switch {
+	case len(st.buffers) == 1:
+		_, err = t.file.WriteAt(st.buffers[0], position)
+	case t.vector != nil:
+		_, err = t.vector.WriteVectorAt(st.buffers, position)
+	default:
+		st.join = st.join[:0]
+		for _, b := range st.buffers {
+			st.join = append(st.join, b...)
+		}
+		_, err = t.file.WriteAt(st.join, position)
+		if cap(st.join) > 2*stageBytes {
+			st.join = nil
+		}
+	}
+	if err != nil {
+		return &IOError{Op: "append", Path: l.view.Load().active().file.path(), Err: err}
+	}
+	return nil
+}
+
+// applyStaged brings the sidecars up to what was written: first those that are files.
+func (l *Log) applyStaged(c *Config, active *segment) error {
+	st := &l.mu.stage
+	position := active.size.Load()
+	for i := range st.batches {
+		b := &st.batches[i]
+		if b.closed && b.done.aborted {
+			if err := active.txns.append(b.done.AbortedTxn); err != nil {
+				return err
+			}
+		}
+		if l.startsEpoch(b.header.LeaderEpoch) {
+			if err := l.epochs.assign(b.header.LeaderEpoch, b.header.BaseOffset); err != nil {
+				return err
+			}
+		}
+		if position == 0 {
+			active.firstStamp = b.header.MaxTimestamp
+		}
+		if err := active.indexBatch(&b.header, position, c.IndexIntervalBytes); err != nil {
+			return err
+		}
+		position += int64(b.header.Size())
+	}
+	return nil
+}
+
+// appendMark is what an append that fails is rolled back to.
+type appendMark struct {
+	timestamp, stampOffset int64
+	unindexed              int64
+	firstStamp             int64
+	index, times, aborted  int
+	epochs                 []EpochEntry
+}
+
+func (l *Log) markAppend(active *segment) (appendMark, error) {
+	timestamp, offset, err := active.largest()
+	if err != nil {
+		return appendMark{}, err
+	}
+	m := appendMark{
+		timestamp: timestamp, stampOffset: offset, unindexed: active.unindexed, firstStamp: active.firstStamp,
+		epochs: l.epochs.entries(), index: active.index.mark(), times: active.times.mark(),
+	}
+	m.aborted, err = active.txns.mark()
+	return m, err
+}
+
+// rollBack undoes everything that the staged batches changed and returns cause. If that fails the log takes no more
+// appends, since what is on disk is not known.
+func (l *Log) rollBack(active *segment, m appendMark, cause error) error {
+	st := &l.mu.stage
+	l.producers.Lock()
+	for i := len(st.batches) - 1; i >= 0; i-- {
+		l.producers.state.undo(st.batches[i].undo)
+	}
+	l.producers.Unlock()
+
+	active.unindexed, active.firstStamp = m.unindexed, m.firstStamp
+	active.max.set(m.timestamp, m.stampOffset)
+	err := active.index.rewind(m.index)
+	err = errors.Join(err, active.times.rewind(m.times), active.txns.rewind(m.aborted), l.epochs.restore(m.epochs))
+	if truncErr := l.mu.tail.file.Truncate(active.size.Load()); truncErr != nil {
+		err = errors.Join(err, &IOError{Op: "truncate", Path: active.file.path(), Err: truncErr})
+	}
+	if err != nil {
+		err = errors.Join(cause, err)
+		l.fail(err)
+		return err
+	}
+	return cause
+}

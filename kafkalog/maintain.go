@@ -1,0 +1,195 @@
+package kafkalog
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
+// retiredFile is a file that left the log and waits to be unlinked.
+type retiredFile struct {
+	file     *handle
+	deadline int64 // ms
+}
+
+// DueDeletions are files that left the log long enough ago. They are the caller's to delete; [Log.RestoreDeletions]
+// gives back what could not be. The zero value is empty.
+type DueDeletions struct {
+	files []retiredFile
+}
+
+// Len returns the number of files.
+func (d *DueDeletions) Len() int { return len(d.files) }
+
+// Delete unlinks the files. What could not be unlinked stays in d, and the first failure is returned. A file that is
+// gone already is no failure. Reads that hold a file go on. It needs no lock of the log.
+func (d *DueDeletions) Delete() error {
+	var first error
+	d.files = slices.DeleteFunc(d.files, func(f retiredFile) bool {
+		err := f.file.remove()
+		if err != nil && first == nil {
+			first = err
+		}
+		return err == nil
+	})
+	return first
+}
+
+// Maintain does what is due: it flushes if the flush policy says so, writes a log start that waited long enough, and
+// unlinks the files of segments that left the log. It returns the first failure, and the one after which the log takes
+// no appends. [Log.MaintenanceDelay] says when to call it. It blocks on the device.
+func (l *Log) Maintain(now time.Time) error {
+	due, err := l.MaintainDeferringDeletions(now)
+	if err != nil {
+		return err
+	}
+	err = due.Delete()
+	l.RestoreDeletions(due, now)
+	return err
+}
+
+// MaintainDeferringDeletions is [Log.Maintain], but hands out the files that are due instead of unlinking them. After an
+// error they stay with the log.
+func (l *Log) MaintainDeferringDeletions(now time.Time) (DueDeletions, error) {
+	if err := l.open(); err != nil {
+		return DueDeletions{}, err
+	}
+	if err := l.failure(); err != nil {
+		return DueDeletions{}, err
+	}
+	if err := l.env.roll.failure(&l.rollJobs); err != nil {
+		return DueDeletions{}, err
+	}
+	ms := now.UnixMilli()
+	l.mu.Lock()
+	flush := l.flushDue() <= ms
+	l.mu.Unlock()
+	if flush {
+		if err := l.flush(false); err != nil {
+			return DueDeletions{}, err
+		}
+	}
+	l.mu.Lock()
+	err := l.checkpointIfDue(ms)
+	l.mu.Unlock()
+	if err != nil {
+		return DueDeletions{}, err
+	}
+	return l.TakeDueDeletions(now), nil
+}
+
+// TakeDueDeletions hands out the files whose time has come. A second call at the same time returns none.
+func (l *Log) TakeDueDeletions(now time.Time) DueDeletions {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ms := now.UnixMilli()
+	var due DueDeletions
+	l.mu.retired = slices.DeleteFunc(l.mu.retired, func(f retiredFile) bool {
+		if f.deadline > ms {
+			return false
+		}
+		due.files = append(due.files, f)
+		return true
+	})
+	return due
+}
+
+// RestoreDeletions gives back files that were not deleted. They are due again at notBefore.
+func (l *Log) RestoreDeletions(rest DueDeletions, notBefore time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range rest.files {
+		f.deadline = notBefore.UnixMilli()
+		l.mu.retired = append(l.mu.retired, f)
+	}
+}
+
+// MaintenanceDelay returns how long [Log.Maintain] has nothing to do, 0 if it is due, and false if it will not have
+// anything to do before the log changes.
+func (l *Log) MaintenanceDelay(now time.Time) (time.Duration, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.flushDue()
+	if l.mu.startOwed >= 0 && !l.fenced.Load() {
+		at = min(at, l.startDue())
+	}
+	for _, f := range l.mu.retired {
+		at = min(at, f.deadline)
+	}
+	if at == never {
+		return 0, false
+	}
+	return untilMs(now, at), true
+}
+
+// flushDue is when the flush policy wants a flush in ms, or never.
+func (l *Log) flushDue() int64 {
+	if l.end.Load() <= l.flushed.Load() || l.fenced.Load() || l.failure() != nil {
+		return never
+	}
+	return addMs(l.mu.lastFlush, l.config.Load().FlushMs)
+}
+
+// dropFirst takes the oldest n segments out of the log and retires their files. If the files of one cannot be renamed,
+// that segment and the later ones stay.
+func (l *Log) dropFirst(n int, reason string) error {
+	for range n {
+		v := l.view.Load()
+		s := v.segments[0]
+		if err := l.retireFiles(s); err != nil {
+			return err
+		}
+		l.publish(v.segments[1:], v.start, v.established)
+		l.retired(s, reason)
+	}
+	return nil
+}
+
+func (l *Log) retired(s *segment, reason string) {
+	l.env.events.Retired(RetiredEvent{Dir: l.dir, Base: s.base, Bytes: s.size.Load(), Reason: reason})
+}
+
+// retireFiles gives the files of a segment, and the producer snapshot at its base, names that the next Open deletes, and
+// queues them. Readers that use the segment go on. After a failure the files that were renamed have their names back.
+func (l *Log) retireFiles(s *segment) error {
+	snapshot := l.env.files.open(filePath(l.dir, s.base, snapshotSuffix), vfs.ReadWrite)
+	files := append(s.handles(), snapshot)
+	// The records last: while they have their name the segment is complete or is completed by the next Open.
+	slices.Reverse(files)
+	l.mu.dirDirty = true
+	for i, h := range files {
+		err := h.rename(h.path() + deletedSuffix)
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		for _, undo := range files[:i] {
+			if undoErr := restoreName(undo); undoErr != nil && !errors.Is(undoErr, fs.ErrNotExist) {
+				err = errors.Join(err, undoErr)
+			}
+		}
+		return err
+	}
+	s.gone.Store(true)
+	l.snapshots.forget(s.base)
+	l.queueDeletion(files)
+	return nil
+}
+
+// restoreName gives a file that retireFiles renamed its name back.
+func restoreName(h *handle) error { return h.rename(strings.TrimSuffix(h.path(), deletedSuffix)) }
+
+// queueDeletion lets files be unlinked when the configured delay is over, or at once.
+func (l *Log) queueDeletion(files []*handle) {
+	delay := l.config.Load().FileDeleteDelayMs
+	deadline := addMs(l.env.nowMs(), delay)
+	for _, h := range files {
+		if delay == 0 && h.remove() == nil {
+			continue
+		}
+		l.mu.retired = append(l.mu.retired, retiredFile{file: h, deadline: deadline})
+	}
+}

@@ -1,0 +1,518 @@
+package kafkalog
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
+// Options are what [Open] is told about a log. The zero value opens or creates a log with [DefaultConfig] after what may
+// have been a crash.
+type Options struct {
+	// Config is the configuration; the zero Config is [DefaultConfig].
+	Config Config
+	// Clean says that the log was closed, with everything flushed, and nothing wrote to it since. Then no record is read,
+	// unless the files contradict it.
+	Clean bool
+	// RecoveryPoint is an offset below which everything was flushed. 0 and less say nothing. What the directory proves by
+	// itself counts as well: the snapshot at a segment's base is written only once everything below is on disk.
+	RecoveryPoint int64
+	// Foreign says that the last writer may have been a Kafka broker, whose snapshots prove nothing. Then RecoveryPoint
+	// alone counts.
+	Foreign bool
+	// LogStart is a log start that was published elsewhere, such as in Kafka's file for a whole data directory. The log
+	// start is raised to it. 0 and less say nothing.
+	LogStart int64
+}
+
+// Open opens the log in a directory, or makes an empty one. It removes what interrupted operations left behind and
+// recovers: after an unclean stop every segment that may hold unflushed records is read and checked, a torn or corrupt
+// tail is cut off and told to Events.PartialBatch, and what stays is made durable before Open returns. Damage in what was
+// flushed is never cut off: a batch with a wrong checksum stays and reads report it; where not even the next batch can
+// be found, Open fails with a [*CorruptionError].
+//
+// A directory belongs to one Log at a time; the caller sees to that. Errors are of class [ErrStorage], and [ErrClosed]
+// of a closed Env.
+func Open(env *Env, dir string, o Options) (*Log, error) {
+	c := o.Config.normalised()
+	o.Config = c
+	l := &Log{env: env, dir: dir}
+	l.config.Store(&c)
+	l.mu.startOwed = -1
+	l.mu.lastFlush = env.nowMs()
+	l.mu.stage.init()
+	l.producers.state = newProducerState()
+	ld := &loader{log: l, env: env, dir: dir, options: o, config: &c}
+	err := ld.load()
+	if err == nil {
+		err = env.register(l)
+	}
+	if err != nil {
+		ld.abandon()
+		return nil, err
+	}
+	return l, nil
+}
+
+// loader is one Open under way.
+type loader struct {
+	log     *Log
+	env     *Env
+	dir     string
+	options Options
+	config  *Config
+
+	segments   []*segment
+	start      int64 // checkpointed log start
+	startFound bool
+	end        int64
+	flushed    int64 // everything below is on disk
+	epochs     *epochCache
+	noEpochs   bool // the epoch file is missing or unreadable, although there are records
+	pinned     bool
+	stopped    bool // the files agree with a clean stop
+}
+
+func (ld *loader) load() error {
+	if err := ld.makeDir(); err != nil {
+		return err
+	}
+	names, err := ld.clean()
+	if err != nil {
+		return err
+	}
+	if err := ld.findSegments(names); err != nil {
+		return err
+	}
+	if err := ld.readStart(); err != nil {
+		return err
+	}
+	if err := ld.readEpochs(); err != nil {
+		return err
+	}
+	if err := ld.findEnd(); err != nil {
+		return err
+	}
+	if err := ld.honourStart(); err != nil {
+		return err
+	}
+	if err := ld.ensureSegment(); err != nil {
+		return err
+	}
+	if err := ld.settleEpochs(); err != nil {
+		return err
+	}
+	if err := ld.settleProducers(); err != nil {
+		return err
+	}
+	return ld.install()
+}
+
+// abandon lets go of the files of an Open that failed.
+func (ld *loader) abandon() {
+	if ld.pinned {
+		ld.segments[len(ld.segments)-1].file.unpin()
+	}
+	for _, s := range ld.segments {
+		s.close() // the Open has failed already, with a better error
+	}
+}
+
+func (ld *loader) makeDir() error {
+	if _, err := ld.env.fs.Stat(ld.dir); err == nil {
+		return nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return &IOError{Op: "stat", Path: ld.dir, Err: err}
+	}
+	if err := vfs.EnsureDir(ld.env.fs, ld.dir); err != nil {
+		return &IOError{Op: "create directory", Path: ld.dir, Err: err}
+	}
+	return nil
+}
+
+// clean removes the remains of deletions and atomic replaces, and finishes or undoes an interrupted swap. It returns the
+// names that are left.
+func (ld *loader) clean() ([]string, error) {
+	names, err := ld.list()
+	if err != nil {
+		return nil, err
+	}
+	leastCleaned := int64(math.MaxInt64)
+	var swaps []string
+	changed := false
+	for _, name := range names {
+		switch {
+		case strings.HasSuffix(name, deletedSuffix), strings.HasSuffix(name, tempSuffix):
+			err = ld.remove(name)
+			changed = true
+		case strings.HasSuffix(name, cleanedSuffix):
+			if offset, ok := parseOffset(name); ok {
+				leastCleaned = min(leastCleaned, offset)
+			}
+		case strings.HasSuffix(name, swapSuffix):
+			swaps = append(swaps, name)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	undone, err := ld.undoSwap(names, swaps, leastCleaned)
+	if err != nil {
+		return nil, err
+	}
+	swaps = slices.DeleteFunc(swaps, func(name string) bool { return slices.Contains(undone, name) })
+	if err := ld.finishSwap(names, swaps); err != nil {
+		return nil, err
+	}
+	if !changed && len(undone) == 0 && len(swaps) == 0 {
+		return names, nil
+	}
+	if err := ld.log.syncDir(); err != nil {
+		return nil, err
+	}
+	return ld.list()
+}
+
+func (ld *loader) list() ([]string, error) {
+	entries, err := ld.env.fs.List(ld.dir)
+	if err != nil {
+		return nil, &IOError{Op: "list", Path: ld.dir, Err: err}
+	}
+	var names []string
+	for _, e := range entries {
+		if !e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+func (ld *loader) remove(name string) error {
+	full := path.Join(ld.dir, name)
+	if err := ld.env.fs.Remove(full); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &IOError{Op: "remove", Path: full, Err: err}
+	}
+	return nil
+}
+
+// undoSwap removes the replacements of a swap that had not got all its outputs ready: the `.cleaned` files, and the
+// `.swap` files from the least of these on. It returns what it removed.
+func (ld *loader) undoSwap(names, swaps []string, leastCleaned int64) ([]string, error) {
+	var undo []string
+	for _, name := range swaps {
+		if offset, ok := parseOffset(name); ok && offset >= leastCleaned {
+			undo = append(undo, name)
+		}
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, cleanedSuffix) {
+			undo = append(undo, name)
+		}
+	}
+	for _, name := range undo {
+		if err := ld.remove(name); err != nil {
+			return nil, err
+		}
+	}
+	return undo, nil
+}
+
+// finishSwap brings a swap whose outputs are all ready to its end: the files they replace go, and they get their names.
+func (ld *loader) finishSwap(names, swaps []string) error {
+	from, to := int64(math.MaxInt64), int64(-1)
+	for _, name := range swaps {
+		if base, ok := parseOffset(name); ok && strings.HasSuffix(name, logSuffix+swapSuffix) {
+			end, err := ld.endOfSwap(name, base)
+			if err != nil {
+				return err
+			}
+			from, to = min(from, base), max(to, end)
+		}
+	}
+	for _, name := range names {
+		offset, ok := parseOffset(name)
+		if !ok || slices.Contains(swaps, name) || offset < from || offset >= to {
+			continue
+		}
+		if strings.HasSuffix(name, logSuffix) || isIndexName(name) || strings.HasSuffix(name, snapshotSuffix) {
+			if err := ld.remove(name); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range swaps {
+		full := path.Join(ld.dir, name)
+		if err := ld.env.fs.Rename(full, strings.TrimSuffix(full, swapSuffix)); err != nil {
+			return &IOError{Op: "rename", Path: full, Err: err}
+		}
+	}
+	return nil
+}
+
+// endOfSwap returns the offset after the last batch of a replacement.
+func (ld *loader) endOfSwap(name string, base int64) (int64, error) {
+	full := path.Join(ld.dir, name)
+	info, err := ld.env.fs.Stat(full)
+	if err != nil {
+		return 0, &IOError{Op: "stat", Path: full, Err: err}
+	}
+	s := ld.env.newSegment(base, ld.config)
+	s.file = ld.env.files.open(full, vfs.ReadOnly)
+	s.size.Store(info.Size())
+	defer s.file.close()
+	end, err := s.walkEnd(0, base)
+	return end, err
+}
+
+// walkEnd returns the offset after the last batch, found by the headers from a position on; least if there is none.
+func (s *segment) walkEnd(from, least int64) (int64, error) {
+	r, err := s.reader()
+	if err != nil {
+		return 0, err
+	}
+	defer r.close()
+	walk := r.walk(from)
+	defer walk.close()
+	for {
+		h, found, err := walk.next()
+		if err != nil || !found {
+			return least, err
+		}
+		least = h.NextOffset()
+	}
+}
+
+// findSegments makes a segment of each record file, and removes index files that belong to none.
+func (ld *loader) findSegments(names []string) error {
+	for _, name := range names {
+		if !isLogName(name) {
+			continue
+		}
+		base, err := parseLogName(name)
+		if err != nil {
+			return err
+		}
+		ld.segments = append(ld.segments, ld.env.newSegment(base, ld.config))
+	}
+	for i, s := range ld.segments {
+		end := int64(math.MaxInt64)
+		if i+1 < len(ld.segments) {
+			end = ld.segments[i+1].base
+		}
+		if err := ld.attach(s, end, names); err != nil {
+			ld.segments = ld.segments[:i]
+			return err
+		}
+	}
+	for _, name := range names {
+		base, ok := parseOffset(name)
+		if !ok || !isIndexName(name) || slices.Contains(names, fileName(base, logSuffix)) {
+			continue
+		}
+		if err := ld.remove(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attach gives the segment its files, of which only the length of the first is looked at. A missing index file is made
+// empty; needsIndex remembers that it has to be filled.
+func (ld *loader) attach(s *segment, end int64, names []string) error {
+	name := filePath(ld.dir, s.base, logSuffix)
+	info, err := ld.env.fs.Stat(name)
+	if err != nil {
+		return &IOError{Op: "stat", Path: name, Err: err}
+	}
+	size := info.Size()
+	s.size.Store(size)
+	s.openedAt = size
+	limits := indexLimits{end: end, size: size}
+	s.needsIndex = !slices.Contains(names, fileName(s.base, indexSuffix))
+	s.file = ld.env.files.open(name, vfs.ReadWrite)
+	index, err := ld.attachIndex(s, indexSuffix, names)
+	if err != nil {
+		return err
+	}
+	times, err := ld.attachIndex(s, timeIndexSuffix, names)
+	if err != nil {
+		return err
+	}
+	s.index = openOffsetIndex(index, s.base, math.MaxInt, limits)
+	s.times = openTimeIndex(times, s.base, math.MaxInt, limits)
+	s.txns = openTxnIndex(ld.env.files.open(filePath(ld.dir, s.base, txnIndexSuffix), vfs.ReadWrite), s.base)
+	return nil
+}
+
+// attachIndex returns the handle of an index file, which it makes if it is missing.
+func (ld *loader) attachIndex(s *segment, suffix string, names []string) (*handle, error) {
+	name := filePath(ld.dir, s.base, suffix)
+	if slices.Contains(names, fileName(s.base, suffix)) {
+		return ld.env.files.open(name, vfs.ReadWrite), nil
+	}
+	return ld.env.files.create(name, vfs.CreateTruncate)
+}
+
+// readStart finds the checkpointed log start: the larger of the directory's own and the one given.
+func (ld *loader) readStart() error {
+	start, found, err := readLogStart(ld.env.fs, ld.dir)
+	if err != nil {
+		return err
+	}
+	if ld.options.LogStart > start {
+		first := int64(0)
+		if len(ld.segments) > 0 {
+			first = ld.segments[0].base
+		}
+		start = ld.options.LogStart
+		if start > first {
+			found = true
+			if err := writeLogStart(ld.env.fs, ld.dir, start); err != nil {
+				return err
+			}
+		}
+	}
+	ld.start, ld.startFound = start, found
+	return nil
+}
+
+// readEpochs reads the epoch file. One that is damaged, or missing beside records, is made anew from the batches.
+func (ld *loader) readEpochs() error {
+	cache, found, err := loadEpochCache(ld.env.fs, ld.dir)
+	var corrupt *CorruptionError
+	if err != nil && !errors.As(err, &corrupt) {
+		return err
+	}
+	ld.epochs = cache
+	ld.noEpochs = (!found || err != nil) && len(ld.segments) > 0
+	return nil
+}
+
+// honourStart restarts a log that ends below its checkpointed start: no offset below a start that was published is ever
+// assigned again.
+func (ld *loader) honourStart() error {
+	if ld.end >= ld.start || len(ld.segments) == 0 {
+		return nil
+	}
+	for len(ld.segments) > 0 {
+		last := len(ld.segments) - 1
+		if err := ld.discard(ld.segments[last]); err != nil {
+			return err
+		}
+		ld.segments = ld.segments[:last]
+	}
+	ld.end, ld.flushed = ld.start, ld.start
+	ld.noEpochs = false
+	if err := ld.log.snapshots.removeAll(); err != nil {
+		return err
+	}
+	return ld.epochs.clear()
+}
+
+// discard removes the files of a segment, the records last, and its boundary snapshot.
+func (ld *loader) discard(s *segment) error {
+	if err := ld.remove(fileName(s.base, snapshotSuffix)); err != nil {
+		return err
+	}
+	for _, h := range slices.Backward(s.handles()) {
+		if err := h.remove(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ensureSegment makes the first segment of a log without any, and lets the last one take appends.
+func (ld *loader) ensureSegment() error {
+	if len(ld.segments) == 0 {
+		s, err := ld.env.createSegment(ld.dir, ld.start, ld.config)
+		if err != nil {
+			return err
+		}
+		ld.segments = append(ld.segments, s)
+		ld.end, ld.flushed = ld.start, ld.start
+		if err := ld.log.syncDir(); err != nil {
+			return err
+		}
+	}
+	active := ld.segments[len(ld.segments)-1]
+	if err := active.reactivate(); err != nil {
+		return err
+	}
+	if err := active.findMax(); err != nil {
+		return err
+	}
+	file, err := active.file.pin()
+	if err != nil {
+		return err
+	}
+	ld.pinned = true
+	ld.log.setTail(nil, active, file)
+	return nil
+}
+
+// settleEpochs brings the epoch cache in line with where the log begins and ends.
+func (ld *loader) settleEpochs() error {
+	if ld.noEpochs {
+		if err := ld.rebuildEpochs(); err != nil {
+			return err
+		}
+	}
+	if err := ld.epochs.write(); err != nil {
+		return err
+	}
+	if err := ld.epochs.truncateFromEnd(ld.end); err != nil {
+		return err
+	}
+	if !ld.startFound {
+		return nil
+	}
+	return ld.epochs.truncateFromStart(ld.start, true)
+}
+
+// rebuildEpochs walks the headers of the whole log.
+func (ld *loader) rebuildEpochs() error {
+	for _, s := range ld.segments {
+		r, err := s.reader()
+		if err != nil {
+			return err
+		}
+		walk := r.walk(0)
+		for {
+			h, found, walkErr := walk.next()
+			if walkErr != nil || !found {
+				err = walkErr
+				break
+			}
+			ld.epochs.replay(h.LeaderEpoch, h.BaseOffset)
+		}
+		walk.close()
+		r.close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// install makes what was loaded the log.
+func (ld *loader) install() error {
+	l := ld.log
+	start, established := ld.start, ld.startFound
+	if first := ld.segments[0].base; !ld.config.RemoteStorage && first > start {
+		start = first
+	}
+	l.epochs = ld.epochs
+	l.publish(ld.segments, start, established)
+	l.end.Store(ld.end)
+	l.flushed.Store(min(ld.flushed, ld.end))
+	if ld.options.RecoveryPoint > ld.end {
+		ld.env.events.LogEndBehind(LogEndBehindEvent{Dir: ld.dir, LogEnd: ld.end, RecoveryPoint: ld.options.RecoveryPoint})
+	}
+	return nil
+}

@@ -1,0 +1,252 @@
+package kafkalog
+
+import (
+	"errors"
+	"math"
+)
+
+// ErrTruncated says that the log was truncated, in the middle of the range, after a plan or regions were made. Read
+// again. The methods of [Log] that return bytes do so themselves.
+var ErrTruncated = errors.New("kafkalog: truncated while being read")
+
+// ReadPlan is a read of the log as it was when the plan was made. It holds the files it needs, so that segments which
+// the log drops later stay readable, and sees no append that came later. It is not safe for concurrent use, and ends
+// with [ReadPlan.Release].
+type ReadPlan struct {
+	log      *Log
+	view     *view
+	fetch    int64
+	limit    int64
+	maxBytes int64
+	next     int // index in view of the segment after the last one in parts
+	parts    []planPart
+	released bool
+}
+
+// planPart is a segment that the read may walk: its bytes in [from, size), which begin at a batch.
+type planPart struct {
+	reader segmentReader
+	from   int64
+}
+
+// PlanRead takes what a read needs of the log, without reading any record: the segments from the one that holds fetch
+// on, until they can fill maxBytes. [ReadPlan.Regions] and [ReadPlan.Bytes] then give what [Log.ReadRegions] and
+// [Log.ReadRaw] would have given at this moment. It may open files, and does not wait for an append.
+//
+// The selection is that of [Log.ReadRaw], with the same errors.
+func (l *Log) PlanRead(fetch, limit int64, maxBytes int) (*ReadPlan, error) {
+	for {
+		p, err := l.planOnce(fetch, limit, maxBytes)
+		if err == nil || !l.viewChanged(p.view, err) {
+			if err != nil {
+				return nil, err
+			}
+			return p, nil
+		}
+	}
+}
+
+// viewChanged reports whether a read failed because the log moved on under the view it used, so that it can be tried
+// again.
+func (l *Log) viewChanged(v *view, err error) bool {
+	return v != nil && l.view.Load() != v && (errors.Is(err, ErrTruncated) || errors.Is(err, ErrClosed)) && !l.closed.Load()
+}
+
+func (l *Log) planOnce(fetch, limit int64, maxBytes int) (*ReadPlan, error) {
+	p := &ReadPlan{log: l, fetch: fetch, limit: limit, maxBytes: int64(max(maxBytes, 0))}
+	if l.closed.Load() {
+		return p, ErrClosed
+	}
+	// The end first, then the view: segments only ever hold more than an end that was read before.
+	end := l.end.Load()
+	p.view = l.view.Load()
+	if err := p.view.checkFetch(fetch, end); err != nil {
+		return p, err
+	}
+	if fetch >= limit || fetch >= end {
+		p.next = len(p.view.segments)
+		return p, nil
+	}
+	p.next = p.view.find(fetch)
+	for held := int64(0); held < p.maxBytes || len(p.parts) == 0; {
+		more, err := p.addPart()
+		if err != nil {
+			p.Release()
+			return p, err
+		}
+		if !more {
+			break
+		}
+		last := &p.parts[len(p.parts)-1]
+		held += last.reader.size - last.from
+	}
+	return p, nil
+}
+
+// checkFetch refuses offsets that the log does not hold. Offsets at or above the end are not refused here.
+func (v *view) checkFetch(fetch, end int64) error {
+	if fetch < v.start {
+		return &OffsetTooLowError{Requested: fetch, LogStart: v.start}
+	}
+	if local := v.localStart(); fetch < local {
+		return &OffsetBelowLocalStartError{Requested: fetch, LocalStart: local}
+	}
+	if base := v.segments[v.find(fetch)].base; fetch < end && fetch-base > math.MaxInt32 {
+		return &ArgumentError{Argument: "fetch offset", Value: fetch, Reason: "lies in a hole of more than 2^31-1 offsets"}
+	}
+	return nil
+}
+
+// addPart takes the next segment into the plan. It is false when there is none.
+func (p *ReadPlan) addPart() (bool, error) {
+	if p.next >= len(p.view.segments) {
+		return false, nil
+	}
+	s := p.view.segments[p.next]
+	reader, err := s.reader()
+	if err != nil {
+		return false, err
+	}
+	p.next++
+	var from int64
+	if p.fetch > s.base {
+		if from, err = s.floor(p.fetch); err != nil {
+			reader.close()
+			return false, err
+		}
+	}
+	p.parts = append(p.parts, planPart{reader: reader, from: min(from, reader.size)})
+	return true, nil
+}
+
+// Release ends the plan. Regions and bytes that it gave stay valid. It may be called more than once.
+func (p *ReadPlan) Release() {
+	if p.released {
+		return
+	}
+	p.released = true
+	for i := range p.parts {
+		p.parts[i].reader.close()
+	}
+}
+
+// Bytes reads what was planned into memory of the caller's. It blocks on the device. Errors are [ErrTruncated], and of
+// class [ErrStorage].
+func (p *ReadPlan) Bytes() (RawRead, error) {
+	regions, err := p.Regions()
+	if err != nil {
+		return RawRead{}, err
+	}
+	defer regions.Release()
+	data, err := regions.AppendTo(make([]byte, 0, regions.Len()))
+	if err != nil {
+		return RawRead{}, err
+	}
+	return RawRead{StartOffset: regions.StartOffset, LastOffset: regions.LastOffset, Bytes: data}, nil
+}
+
+// Regions finds the file ranges of what was planned. It reads batch headers, and blocks on the device for these. The
+// caller releases the regions. Errors are [ErrTruncated], and of class [ErrStorage].
+func (p *ReadPlan) Regions() (*Regions, error) {
+	out := &Regions{StartOffset: p.fetch, LastOffset: p.fetch - 1}
+	if p.released {
+		return nil, ErrClosed
+	}
+	sel := selection{fetch: p.fetch, limit: p.limit, budget: p.maxBytes}
+	for i := 0; !sel.done; i++ {
+		if i == len(p.parts) {
+			if sel.found {
+				break // a plan may under-fill, but never leaves out its first batch
+			}
+			if more, err := p.addPart(); err != nil {
+				out.Release()
+				return nil, err
+			} else if !more {
+				break
+			}
+		}
+		part := &p.parts[i]
+		from, to, err := sel.take(&part.reader, part.from)
+		if err == nil && to > from {
+			err = out.add(&part.reader, from, to)
+		}
+		if err != nil {
+			out.Release()
+			return nil, err
+		}
+	}
+	if sel.found {
+		out.StartOffset, out.LastOffset = sel.first, sel.last
+	}
+	return out, nil
+}
+
+// selection walks the parts of a read in order and says which bytes of each belong to it: whole batches, from the one
+// that holds or follows fetch, as long as they begin below limit and fit the budget, but always the first one.
+type selection struct {
+	fetch  int64
+	limit  int64
+	budget int64 // bytes left
+
+	found       bool // the first batch is taken
+	done        bool // nothing more belongs to the read
+	first, last int64
+}
+
+// take returns the range [from, to) of the segment that belongs to the read; from is where a batch begins.
+func (sel *selection) take(r *segmentReader, from int64) (start, end int64, err error) {
+	walk := r.walk(from)
+	defer walk.close()
+	start, end = from, from
+	if !sel.found {
+		h, at, ok, err := walk.seek(sel.fetch)
+		if err != nil || !ok {
+			return 0, 0, err
+		}
+		if h.BaseOffset >= sel.limit {
+			sel.done = true
+			return 0, 0, nil
+		}
+		sel.found = true
+		sel.first, sel.last = h.BaseOffset, h.LastOffset()
+		sel.budget -= int64(h.Size())
+		start, end = at, walk.position
+	}
+	if err := sel.skipByIndex(r, &walk); err != nil {
+		return 0, 0, err
+	}
+	sel.budget -= walk.position - end
+	end = walk.position
+	for {
+		h, ok, err := walk.next()
+		if err != nil {
+			return 0, 0, err
+		}
+		if !ok {
+			return start, end, nil
+		}
+		if h.BaseOffset >= sel.limit || int64(h.Size()) > sel.budget {
+			sel.done = true
+			return start, end, nil
+		}
+		sel.budget -= int64(h.Size())
+		sel.last = h.LastOffset()
+		end = walk.position
+	}
+}
+
+// skipByIndex moves the walk to the last indexed batch that certainly still belongs to the read, so that a large read
+// does not visit every header. The index holds the last offset and the position of a batch.
+func (sel *selection) skipByIndex(r *segmentReader, walk *walker) error {
+	if sel.budget < skipAtLeast {
+		return nil
+	}
+	to, err := r.segment.floorWithin(walk.position, sel.budget, sel.limit)
+	if err != nil || to <= walk.position || to >= r.size {
+		return err
+	}
+	return walk.jump(to)
+}
+
+// skipAtLeast is the budget from which the index is asked; below it the headers are walked.
+const skipAtLeast = 16 << 10

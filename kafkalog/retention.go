@@ -1,0 +1,114 @@
+package kafkalog
+
+import "time"
+
+// Tick applies retention. First the segments that lie below the log start go, under every policy. Then, if the policy
+// has delete and the log has no remote storage, the oldest segments that are not needed to keep retention.bytes, and
+// those whose largest timestamp is older than retention.ms. A segment goes only if highWatermark has passed all of it
+// and every older one goes; if all go the active one is rolled first. The log start moves to the first segment that is
+// left; that is written later, see [Log.CheckpointLogStartIfDue].
+//
+// Errors are of class [ErrStorage]. Segments whose files could not be retired stay and are tried again.
+func (l *Log) Tick(now time.Time, highWatermark int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.open(); err != nil {
+		return err
+	}
+	if l.fenced.Load() {
+		return nil
+	}
+	c := l.config.Load()
+	if err := l.retain(highWatermark, "start", l.belowStart); err != nil {
+		return err
+	}
+	if !c.Policy.Has(PolicyDelete) || c.RemoteStorage {
+		return nil
+	}
+	if err := l.retain(highWatermark, "size", l.overSize(c.RetentionBytes)); err != nil {
+		return err
+	}
+	return l.retain(highWatermark, "time", l.overAge(c.RetentionMs, now.UnixMilli()))
+}
+
+// expired says whether the segment at i may go, as far as one rule is concerned.
+type expired func(v *view, i int) (bool, error)
+
+func (l *Log) belowStart(v *view, i int) (bool, error) {
+	return i+1 < len(v.segments) && v.segments[i+1].base <= v.start, nil
+}
+
+func (l *Log) overSize(keep int64) expired {
+	excess := l.Size() - keep
+	return func(v *view, i int) (bool, error) {
+		size := v.segments[i].size.Load()
+		if keep < 0 || excess < size {
+			return false, nil
+		}
+		excess -= size
+		return true, nil
+	}
+}
+
+func (l *Log) overAge(keep, now int64) expired {
+	return func(v *view, i int) (bool, error) {
+		if keep < 0 {
+			return false, nil
+		}
+		stamp, err := v.segments[i].age()
+		if err != nil {
+			return false, err
+		}
+		if stamp > now {
+			l.env.events.FutureTimestamp(FutureTimestampEvent{Dir: l.dir, Base: v.segments[i].base, Timestamp: stamp, Now: now})
+			return false, nil
+		}
+		return now-stamp > keep, nil
+	}
+}
+
+// retain drops the oldest segments for as long as the rule says so.
+func (l *Log) retain(highWatermark int64, reason string, rule expired) error {
+	v := l.view.Load()
+	end := l.end.Load()
+	drop := 0
+	for ; drop < len(v.segments); drop++ {
+		last := drop == len(v.segments)-1
+		if highWatermark < v.upperBound(drop, end) || last && v.segments[drop].size.Load() == 0 {
+			break
+		}
+		goes, err := rule(v, drop)
+		if err != nil {
+			return err
+		}
+		if !goes {
+			break
+		}
+	}
+	if drop == 0 {
+		return nil
+	}
+	if drop == len(v.segments) {
+		if err := l.writable(); err != nil {
+			return err
+		}
+		if err := l.rollLocked(end); err != nil {
+			return err
+		}
+	}
+	return l.retainFrom(drop, reason)
+}
+
+// retainFrom moves the log start to the base of the segment at drop, if it is lower, and drops what lies before.
+func (l *Log) retainFrom(drop int, reason string) error {
+	v := l.view.Load()
+	if base := v.segments[drop].base; base > v.start {
+		if l.mu.startOwed < 0 {
+			l.mu.startOwed = l.env.nowMs()
+		}
+		if err := l.raiseStartLocked(base); err != nil {
+			return err
+		}
+	}
+	return l.dropFirst(drop, reason)
+}

@@ -1,0 +1,154 @@
+package kafkalog
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
+// Roll seals the active segment and starts an empty one at the log end. It does nothing and returns false if the active
+// segment is empty. The sealed segment becomes durable in the background; [Log.Sync] waits for that. It may block until
+// earlier rolls of the process were flushed. Errors are those of an append.
+func (l *Log) Roll() (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.writable(); err != nil {
+		return false, err
+	}
+	if l.view.Load().active().size.Load() == 0 {
+		return false, nil
+	}
+	if err := l.rollLocked(l.end.Load()); err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+// rollLocked makes a new active segment whose base is the given offset, which is at or above the log end. If it fails
+// the log is as before.
+func (l *Log) rollLocked(base int64) error {
+	v := l.view.Load()
+	old := v.active()
+	if base == old.base && old.size.Load() == 0 {
+		return nil
+	}
+	if base <= old.base {
+		return &ArgumentError{Argument: "segment base", Value: base, Reason: "is not above that of the active segment"}
+	}
+	if err := l.trimActive(); err != nil {
+		return err
+	}
+	bytes := l.snapshotSize()
+	if err := l.env.roll.admit(&l.rollJobs, bytes); err != nil {
+		return err
+	}
+	next, opened, err := l.prepareRoll(old, base)
+	if err != nil {
+		l.env.roll.giveBack(bytes)
+		return err
+	}
+	l.setTail(old, next, opened)
+	l.publish(append(v.segments[:len(v.segments):len(v.segments)], next), v.start, v.established)
+	l.mu.dirDirty = true
+	l.env.roll.submit(&l.rollJobs, rollJob{bytes: bytes, run: l.sealedFlush(old, base)})
+	l.env.events.Rolled(RolledEvent{Dir: l.dir, Sealed: old.base, Base: base})
+	return nil
+}
+
+// prepareRoll makes the new segment's files and seals the old one, or leaves everything as it was.
+func (l *Log) prepareRoll(old *segment, base int64) (*segment, vfs.File, error) {
+	next, err := l.env.createSegment(l.dir, base, l.config.Load())
+	if err != nil {
+		return nil, nil, err
+	}
+	file, err := next.file.pin()
+	if err == nil {
+		if err = old.seal(); err == nil {
+			return next, file, nil
+		}
+		next.file.unpin()
+	}
+	for _, h := range next.handles() {
+		err = errors.Join(err, h.remove())
+	}
+	return nil, nil, err
+}
+
+// setTail makes next the segment that takes appends; its file is pinned. The old one's pin ends.
+func (l *Log) setTail(old, next *segment, file vfs.File) {
+	if old != nil {
+		old.file.unpin()
+	}
+	l.mu.tail.file = file
+	l.mu.tail.vector, _ = file.(vfs.VectorWriter)
+}
+
+// publish shows readers a new list of segments and a new log start.
+func (l *Log) publish(segments []*segment, start int64, established bool) {
+	l.view.Store(&view{segments: segments, start: start, established: established})
+}
+
+// sealedFlush captures the producers as they are at the end of the sealed segment, and returns the job that makes the
+// segment durable and then, and only then, writes them as its boundary snapshot: the snapshot's existence proves that
+// everything below it is on disk.
+func (l *Log) sealedFlush(sealed *segment, base int64) func() error {
+	snapshot := l.captureSnapshot(base)
+	l.mu.lastFlush = max(l.mu.lastFlush, l.env.nowMs())
+	return func() error {
+		began := l.env.now()
+		err := l.flushSealed(sealed, base, snapshot)
+		if l.fenced.Load() {
+			err = nil // the directory may be gone, and nobody relies on it any more
+		}
+		if err == nil {
+			l.advanceFlushed(base)
+		} else {
+			l.fail(err)
+		}
+		l.env.events.RollFlushed(RollFlushedEvent{Dir: l.dir, Base: base, Took: l.env.now().Sub(began), Err: err})
+		return err
+	}
+}
+
+func (l *Log) flushSealed(sealed *segment, base int64, snapshot []byte) error {
+	if err := sealed.syncRecords(); err != nil {
+		return err
+	}
+	if err := sealed.syncIndexes(); err != nil {
+		return err
+	}
+	if err := l.syncDir(); err != nil {
+		return err
+	}
+	if l.fenced.Load() {
+		return nil
+	}
+	if snapshot == nil {
+		return nil
+	}
+	return l.snapshots.publish(base, snapshot)
+}
+
+// trimActive cuts what a failed truncation left behind the end of the active file.
+func (l *Log) trimActive() error {
+	if !l.mu.trimOwed {
+		return nil
+	}
+	s := l.view.Load().active()
+	if err := l.mu.tail.file.Truncate(s.size.Load()); err != nil {
+		return &IOError{Op: "truncate", Path: s.file.path(), Err: err}
+	}
+	l.mu.trimOwed = false
+	return nil
+}
+
+// untilMs returns the time from now to a moment in ms, not below 0.
+func untilMs(now time.Time, ms int64) time.Duration {
+	left := ms - now.UnixMilli()
+	if left <= 0 {
+		return 0
+	}
+	return time.Duration(min(left, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+}

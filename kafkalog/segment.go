@@ -1,0 +1,314 @@
+package kafkalog
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"sync/atomic"
+
+	"github.com/tidemark-io/tidemark/batch"
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
+// segment is the files that share one base offset. Readers use what is marked so; the rest belongs to the log's writer.
+type segment struct {
+	env  *Env
+	base int64
+
+	file  *handle // the records; readers may acquire it at any time
+	index *offsetIndex
+	times *timeIndex
+	txns  *txnIndex
+
+	size atomic.Int64 // bytes of whole batches; for readers
+	// cutAt is where the file was cut in place after this segment was replaced in the view by a shorter one. Bytes from
+	// there on may be foreign. For readers.
+	cutAt atomic.Int64
+	gone  atomic.Bool // its files are retired, so nothing in it has to become durable
+	max   maxStamp    // for readers
+
+	openedAt   int64 // size when this process opened or created the segment
+	unindexed  int64 // bytes since the last index entry
+	firstStamp int64 // max timestamp of the first batch, unknownStamp until it was looked up
+	created    int64 // ms: when this process opened or created the segment
+	jitter     int64 // ms by which it rolls earlier
+	dirty      bool  // something was written that no fsync covered
+	needsIndex bool  // the index file was missing when the log was opened
+}
+
+// unknownStamp is the first timestamp of a segment that nobody looked up.
+const unknownStamp = math.MinInt64
+
+// maxStamp is the largest timestamp of a segment with the last offset of the earliest batch that has it, (-1, -1) if
+// there is none. One writer, any number of readers, none of which waits: a reader that meets a change reads again.
+type maxStamp struct {
+	version   atomic.Uint64 // odd during a change
+	timestamp atomic.Int64
+	offset    atomic.Int64
+	known     atomic.Bool // false until it was read from the time index
+}
+
+func (m *maxStamp) set(timestamp, offset int64) {
+	m.version.Add(1)
+	m.timestamp.Store(timestamp)
+	m.offset.Store(offset)
+	m.known.Store(true)
+	m.version.Add(1)
+}
+
+func (m *maxStamp) get() (timestamp, offset int64, known bool) {
+	for {
+		before := m.version.Load()
+		timestamp, offset, known = m.timestamp.Load(), m.offset.Load(), m.known.Load()
+		if before%2 == 0 && m.version.Load() == before {
+			return timestamp, offset, known
+		}
+	}
+}
+
+// segmentFiles are the suffixes of a segment's own files, the records first.
+var segmentFiles = [...]string{logSuffix, indexSuffix, timeIndexSuffix, txnIndexSuffix}
+
+// createSegment makes the files of an empty segment. A leftover of one of the names is emptied. Names are not synced.
+func (e *Env) createSegment(dir string, base int64, c *Config) (s *segment, err error) {
+	s = e.newSegment(base, c)
+	var index, times *handle
+	defer func() {
+		if err != nil {
+			for _, h := range []*handle{s.file, index, times} {
+				if h != nil {
+					err = errors.Join(err, h.remove())
+				}
+			}
+		}
+	}()
+	if s.file, err = e.files.create(filePath(dir, base, logSuffix), vfs.CreateTruncate); err != nil {
+		return nil, err
+	}
+	if index, err = e.files.create(filePath(dir, base, indexSuffix), vfs.CreateTruncate); err != nil {
+		return nil, err
+	}
+	if times, err = e.files.create(filePath(dir, base, timeIndexSuffix), vfs.CreateTruncate); err != nil {
+		return nil, err
+	}
+	txnName := filePath(dir, base, txnIndexSuffix)
+	if err = e.fs.Remove(txnName); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, &IOError{Op: "remove", Path: txnName, Err: err}
+	}
+	s.index = newOffsetIndex(index, base, math.MaxInt)
+	s.times = newTimeIndex(times, base, math.MaxInt)
+	s.txns = newTxnIndex(e.files.open(txnName, vfs.ReadWrite), base)
+	s.max.set(-1, -1)
+	s.dirty = true
+	return s, nil
+}
+
+func (e *Env) newSegment(base int64, c *Config) *segment {
+	s := &segment{env: e, base: base, firstStamp: unknownStamp, created: e.nowMs()}
+	s.cutAt.Store(math.MaxInt64)
+	if spread := min(c.SegmentJitterMs, c.SegmentMs); spread > 0 {
+		s.jitter = e.jitter(spread)
+	}
+	return s
+}
+
+// largest returns the largest record timestamp, or -1, and the last offset of the earliest batch that has it. In a
+// segment that was not written to since it was opened it comes from the time index.
+func (s *segment) largest() (timestamp, offset int64, err error) {
+	if timestamp, offset, known := s.max.get(); known {
+		return timestamp, offset, nil
+	}
+	last, err := s.times.last()
+	if err != nil {
+		return -1, -1, err
+	}
+	if last.timestamp < 0 {
+		return -1, -1, nil
+	}
+	return last.timestamp, last.offset, nil
+}
+
+// age returns what time retention and look-ups compare: the largest record timestamp, or the file's modification time
+// if no record has one.
+func (s *segment) age() (int64, error) {
+	timestamp, _, err := s.largest()
+	if err != nil || timestamp >= 0 {
+		return timestamp, err
+	}
+	return s.modified()
+}
+
+// modified returns the modification time of the record file in ms.
+func (s *segment) modified() (int64, error) {
+	file, err := s.file.acquire()
+	if err != nil {
+		return 0, err
+	}
+	defer s.file.release()
+	info, err := file.Stat()
+	if err != nil {
+		return 0, &IOError{Op: "stat", Path: s.file.path(), Err: err}
+	}
+	return info.ModTime().UnixMilli(), nil
+}
+
+// floor returns the position of a batch at or before the one that holds the offset. If the index cannot be read as one
+// it is the start of the segment: an index only saves time.
+func (s *segment) floor(offset int64) (int64, error) {
+	entry, err := s.index.lookup(offset)
+	if unusableIndex(err) {
+		return 0, nil
+	}
+	return entry.position, err
+}
+
+// floorWithin returns the position of an indexed batch behind from which certainly ends within budget bytes from there,
+// and which begins below limit; or from, or less, if the index knows none.
+func (s *segment) floorWithin(from, budget, limit int64) (int64, error) {
+	below := limit - 1
+	if bound, found, err := s.index.upperBound(from + budget); err != nil {
+		return from, ignoreUnusable(err)
+	} else if found {
+		below = min(below, bound.offset-1)
+	}
+	// The batch of the last entry that fits may end too late; the one of the entry before it ends where that one begins
+	// or earlier.
+	last, err := s.index.lookup(below)
+	if err != nil {
+		return from, ignoreUnusable(err)
+	}
+	before, err := s.index.lookup(last.offset - 1)
+	if err != nil {
+		return from, ignoreUnusable(err)
+	}
+	return before.position, nil
+}
+
+func unusableIndex(err error) bool {
+	var corrupt *CorruptionError
+	return errors.As(err, &corrupt) || errors.Is(err, fs.ErrNotExist)
+}
+
+func ignoreUnusable(err error) error {
+	if unusableIndex(err) {
+		return nil
+	}
+	return err
+}
+
+// indexBatch accounts for a batch that was written at the position: the largest timestamp, and now and then an entry in
+// both indexes.
+func (s *segment) indexBatch(h *batch.Header, position, interval int64) error {
+	timestamp, offset, err := s.largest()
+	if err != nil {
+		return err
+	}
+	if h.MaxTimestamp > timestamp {
+		timestamp, offset = h.MaxTimestamp, h.LastOffset()
+		s.max.set(timestamp, offset)
+	}
+	if s.unindexed > interval {
+		if err := s.index.append(h.LastOffset(), position); err != nil {
+			return err
+		}
+		if timestamp >= 0 {
+			if err := s.times.maybeAppend(timestamp, offset, false); err != nil {
+				return err
+			}
+		}
+		s.unindexed = 0
+	}
+	s.unindexed += int64(h.Size())
+	return nil
+}
+
+// firstTimestamp returns the max timestamp of the first batch, -1 if it has none or there is no batch.
+func (s *segment) firstTimestamp() (int64, error) {
+	if s.firstStamp != unknownStamp {
+		return s.firstStamp, nil
+	}
+	r, err := s.reader()
+	if err != nil {
+		return -1, err
+	}
+	defer r.close()
+	walk := r.walk(0)
+	defer walk.close()
+	h, found, err := walk.next()
+	if err != nil || !found {
+		return -1, err
+	}
+	s.firstStamp = h.MaxTimestamp
+	return s.firstStamp, nil
+}
+
+// seal gives the indexes their final entry and their exact length. Nothing is durable before sync.
+func (s *segment) seal() error {
+	timestamp, offset, err := s.largest()
+	if err != nil {
+		return err
+	}
+	if timestamp >= 0 {
+		if err := s.times.activate(); err != nil {
+			return err
+		}
+		if err := s.times.maybeAppend(timestamp, offset, true); err != nil {
+			return err
+		}
+	}
+	if err := s.index.seal(); err != nil {
+		return err
+	}
+	if err := s.times.seal(); err != nil {
+		return err
+	}
+	return s.txns.seal()
+}
+
+// syncRecords makes the records durable. It may run while the writer goes on.
+func (s *segment) syncRecords() error {
+	file, err := s.file.acquire()
+	if err != nil {
+		return s.unlessGone(err)
+	}
+	defer s.file.release()
+	if err := file.Sync(); err != nil {
+		return &IOError{Op: "sync", Path: s.file.path(), Err: err}
+	}
+	return nil
+}
+
+// syncIndexes makes what was written to the indexes durable.
+func (s *segment) syncIndexes() error {
+	if err := s.index.sync(); err != nil {
+		return s.unlessGone(err)
+	}
+	if err := s.times.sync(); err != nil {
+		return s.unlessGone(err)
+	}
+	return s.unlessGone(s.txns.sync())
+}
+
+// unlessGone drops the error of a segment whose files were retired and unlinked meanwhile.
+func (s *segment) unlessGone(err error) error {
+	if s.gone.Load() {
+		return nil
+	}
+	return err
+}
+
+// handles returns the handles of the segment's files, the records first.
+func (s *segment) handles() []*handle {
+	return []*handle{s.file, s.index.file, s.times.file, s.txns.file}
+}
+
+// close ends the handles of the segment. Readers that hold its file go on.
+func (s *segment) close() error {
+	var first error
+	for _, h := range s.handles() {
+		if err := h.close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}

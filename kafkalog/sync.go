@@ -1,0 +1,112 @@
+package kafkalog
+
+// Sync makes everything that was appended before the call durable: records, indexes, the producer snapshots of rolled
+// segments, names in the directory, and a log start that waits to be written. [Log.RecoveryPoint] is then at least the
+// log end of that moment. Appends and reads go on meanwhile. It blocks on the device.
+//
+// The error is of class [ErrStorage]. After a failed flush the log refuses appends until it is opened again, and every
+// further call returns the same error: what the device did with the bytes is not known.
+func (l *Log) Sync() error {
+	if err := l.flush(true); err != nil {
+		return err
+	}
+	return l.FlushLogStartCheckpoint()
+}
+
+// SyncTo makes the records that were appended before the call durable and returns the offset below which everything now
+// is. It spares what recovery rebuilds, the indexes of the active segment, and costs one fsync when nothing rolled.
+// Otherwise it is [Log.Sync].
+func (l *Log) SyncTo() (int64, error) {
+	err := l.flush(false)
+	return l.flushed.Load(), err
+}
+
+// flush makes the log durable up to its present end. Syncs of one log do not overlap; the writer's lock is held only to
+// see what there is to do.
+func (l *Log) flush(indexes bool) error {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	return l.flushLocked(indexes)
+}
+
+// flushLocked is flush for those who hold syncMu.
+func (l *Log) flushLocked(indexes bool) error {
+	job, err := l.planFlush(indexes)
+	if err != nil {
+		return err
+	}
+	if err := job.run(l); err != nil {
+		l.fail(err)
+		return err
+	}
+	l.advanceFlushed(job.end)
+	return nil
+}
+
+// flushJob is what one flush has to do.
+type flushJob struct {
+	end     int64
+	active  *segment
+	records bool // the active segment has unsynced records
+	indexes bool // write and sync its indexes as well
+	names   bool // the directory changed
+}
+
+// planFlush takes over what is dirty. If the flush then fails the log takes no more appends, so nothing is put back.
+func (l *Log) planFlush(indexes bool) (flushJob, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed.Load() {
+		return flushJob{}, ErrClosed
+	}
+	if err := l.failure(); err != nil {
+		return flushJob{}, err
+	}
+	active := l.view.Load().active()
+	job := flushJob{end: l.end.Load(), active: active, records: active.dirty, indexes: indexes, names: l.mu.dirDirty}
+	if indexes {
+		if err := active.writeIndexes(); err != nil {
+			return flushJob{}, err
+		}
+	}
+	active.dirty = false
+	l.mu.dirDirty = false
+	l.mu.lastFlush = l.env.nowMs()
+	return job, nil
+}
+
+// run does the job. Sealed segments are made durable by the background flush, which is waited for first.
+func (job *flushJob) run(l *Log) error {
+	if err := l.env.roll.drain(&l.rollJobs); err != nil {
+		return err
+	}
+	if job.records {
+		if err := job.active.syncRecords(); err != nil {
+			return err
+		}
+	}
+	if job.indexes {
+		if err := job.active.syncIndexes(); err != nil {
+			return err
+		}
+	}
+	if !job.names {
+		return nil
+	}
+	return l.syncDir()
+}
+
+func (l *Log) syncDir() error {
+	if err := l.env.fs.SyncDir(l.dir); err != nil {
+		return &IOError{Op: "sync directory", Path: l.dir, Err: err}
+	}
+	return nil
+}
+
+// writeIndexes writes the index entries that are in memory alone.
+func (s *segment) writeIndexes() error {
+	if err := s.index.write(); err != nil {
+		return err
+	}
+	return s.times.write()
+}

@@ -1,0 +1,264 @@
+package kafkalog
+
+import (
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/tidemark-io/tidemark/batch"
+)
+
+// TimestampOffset is a record that a look-up by time found.
+type TimestampOffset struct {
+	Offset    int64
+	Timestamp int64 // of that record, ms
+}
+
+// OffsetForTimestamp returns the first record at or above the log start whose timestamp is at least ts (ms), and false
+// if there is none. It goes on to the next segment when a segment promised a record and has none at or above the log
+// start, and decodes records of any size. It does not wait for an append, and blocks on the device.
+//
+// Errors are of class [ErrStorage], and [ErrInvalidBatch] for a batch that cannot be decoded.
+func (l *Log) OffsetForTimestamp(ts int64) (TimestampOffset, bool, error) {
+	return l.searchAgain(timeSearch{target: ts})
+}
+
+// OffsetForTimestampChecked is the look-up of Kafka's ListOffsets. The first segment whose largest timestamp reaches ts
+// decides; one without timestamps counts with its file's modification time. When that segment has no such record the
+// answer is none, even if a later segment has one. A record of a compressed batch above MaxDecompressedRecord that has
+// to be read is a [*BatchError] around [*batch.RecordTooLargeError].
+func (l *Log) OffsetForTimestampChecked(ts int64) (TimestampOffset, bool, error) {
+	return l.searchAgain(timeSearch{target: ts, checked: true})
+}
+
+// OffsetForTimestampCheckedFrom is [Log.OffsetForTimestampChecked] for records at or above minimum.
+func (l *Log) OffsetForTimestampCheckedFrom(ts, minimum int64) (TimestampOffset, bool, error) {
+	return l.searchAgain(timeSearch{target: ts, minimum: minimum, checked: true})
+}
+
+// timeSearch looks for the first record with timestamp >= target and offset >= minimum.
+type timeSearch struct {
+	target  int64
+	minimum int64
+	checked bool // Kafka's rule: the first candidate segment decides, and records are limited
+	limits  batch.Limits
+}
+
+// searchAgain runs the search until the log is not cut under it.
+func (l *Log) searchAgain(q timeSearch) (TimestampOffset, bool, error) {
+	for {
+		if err := l.open(); err != nil {
+			return TimestampOffset{}, false, err
+		}
+		v := l.view.Load()
+		found, ok, err := l.searchView(v, q)
+		if !l.viewChanged(v, err) {
+			return found, ok, err
+		}
+	}
+}
+
+func (l *Log) searchView(v *view, q timeSearch) (TimestampOffset, bool, error) {
+	q.minimum = max(q.minimum, v.start)
+	if q.checked {
+		q.limits.MaxRecordBytes = l.config.Load().MaxDecompressedRecord
+	}
+	for _, s := range v.segments {
+		stamp, err := q.stampOf(s)
+		if err != nil {
+			return TimestampOffset{}, false, err
+		}
+		if stamp < q.target {
+			continue
+		}
+		found, ok, err := q.segment(s)
+		if ok || err != nil || q.checked {
+			return found, ok, err
+		}
+	}
+	return TimestampOffset{}, false, nil
+}
+
+// stampOf returns the largest timestamp by which the segment is a candidate.
+func (q *timeSearch) stampOf(s *segment) (int64, error) {
+	if q.checked {
+		return s.age()
+	}
+	stamp, _, err := s.largest()
+	if unusableIndex(err) {
+		return math.MaxInt64, nil // unknown: look inside
+	}
+	return stamp, err
+}
+
+// segment searches one segment. The time index says up to which offset no record reaches the target.
+func (q *timeSearch) segment(s *segment) (TimestampOffset, bool, error) {
+	r, err := s.reader()
+	if err != nil {
+		return TimestampOffset{}, false, err
+	}
+	defer r.close()
+	from := q.minimum
+	if entry, err := s.times.lookup(q.target); err == nil {
+		from = max(from, entry.offset)
+	} else if !unusableIndex(err) {
+		return TimestampOffset{}, false, err
+	}
+	floor, err := s.floor(from)
+	if err != nil {
+		return TimestampOffset{}, false, err
+	}
+	walk := r.walk(floor)
+	defer walk.close()
+	for {
+		at := walk.position
+		h, found, err := walk.next()
+		if err != nil || !found {
+			return TimestampOffset{}, false, err
+		}
+		if h.MaxTimestamp < q.target || h.LastOffset() < q.minimum {
+			continue
+		}
+		hit, ok, err := r.firstRecord(&h, at, q.limits, func(rec *batch.Record) bool {
+			return rec.Timestamp >= q.target && rec.Offset >= q.minimum
+		})
+		if ok || err != nil {
+			return hit, ok, err
+		}
+	}
+}
+
+// firstRecord decodes the batch at the position up to the first record that matches.
+func (r *segmentReader) firstRecord(h *batch.Header, at int64, limits batch.Limits, matches func(*batch.Record) bool) (TimestampOffset, bool, error) {
+	if h.Magic != batch.Magic {
+		return TimestampOffset{}, false, &BatchError{Offset: h.BaseOffset, Err: &batch.MagicError{Magic: h.Magic}}
+	}
+	b := make(batch.Batch, h.Size())
+	if err := r.readAt(b, at); err != nil {
+		return TimestampOffset{}, false, err
+	}
+	var crc *batch.CRCError
+	if err := b.VerifyCRC(); errors.As(err, &crc) {
+		return TimestampOffset{}, false, &ChecksumError{Path: r.segment.file.path(), Position: at, Want: crc.Stored, Got: crc.Computed}
+	}
+	records := b.Records(limits)
+	defer records.Close()
+	for records.Next() {
+		if rec := records.Record(); matches(rec) {
+			return TimestampOffset{Offset: rec.Offset, Timestamp: rec.Timestamp}, true, nil
+		}
+	}
+	if err := records.Err(); err != nil {
+		return TimestampOffset{}, false, &BatchError{Offset: h.BaseOffset, Err: locate(err, r, at)}
+	}
+	return TimestampOffset{}, false, nil
+}
+
+// locate adds the file and the position to an error of decoding.
+func locate(err error, r *segmentReader, at int64) error {
+	return &StoredBatchError{Path: r.segment.file.path(), Position: at, Err: err}
+}
+
+// MaxTimestampOffset returns the record with the largest timestamp of the log, the earliest of several, and false if no
+// record has one. Records below the log start whose segment is still on disk count. It reads one batch up to that
+// record. It does not wait for an append, and blocks on the device. Errors are those of
+// [Log.OffsetForTimestampChecked].
+func (l *Log) MaxTimestampOffset() (TimestampOffset, bool, error) {
+	for {
+		if err := l.open(); err != nil {
+			return TimestampOffset{}, false, err
+		}
+		v := l.view.Load()
+		found, ok, err := l.maxTimestampOf(v)
+		if !l.viewChanged(v, err) {
+			return found, ok, err
+		}
+	}
+}
+
+func (l *Log) maxTimestampOf(v *view) (TimestampOffset, bool, error) {
+	var in *segment
+	best, bestOffset := int64(-1), int64(-1)
+	for _, s := range v.segments {
+		stamp, offset, err := s.largest()
+		if err != nil {
+			return TimestampOffset{}, false, err
+		}
+		if stamp > best {
+			in, best, bestOffset = s, stamp, offset
+		}
+	}
+	if in == nil {
+		return TimestampOffset{}, false, nil
+	}
+	r, err := in.reader()
+	if err != nil {
+		return TimestampOffset{}, false, err
+	}
+	defer r.close()
+	floor, err := in.floor(bestOffset)
+	if err != nil {
+		return TimestampOffset{}, false, err
+	}
+	walk := r.walk(floor)
+	defer walk.close()
+	limits := batch.Limits{MaxRecordBytes: l.config.Load().MaxDecompressedRecord}
+	for {
+		at := walk.position
+		h, found, err := walk.next()
+		if err != nil || !found {
+			return TimestampOffset{}, false, err
+		}
+		if h.MaxTimestamp == best {
+			return r.firstRecord(&h, at, limits, func(rec *batch.Record) bool { return rec.Timestamp == best })
+		}
+	}
+}
+
+// Special times of [Log.LegacyOffsetsBefore].
+const (
+	LatestTime   int64 = -1 // the log end
+	EarliestTime int64 = -2 // the log start
+)
+
+// LegacyOffsetsBefore answers version 0 of Kafka's ListOffsets, from before records had timestamps: the bases of the
+// segments whose file was last modified at or before ts (ms), the newest first, at most n. The log end counts as one
+// more, modified now, unless the active segment is empty. [LatestTime] and [EarliestTime] start at the newest and give
+// only the oldest. It blocks on the device; errors are of class [ErrStorage].
+func (l *Log) LegacyOffsetsBefore(ts int64, n int) ([]int64, error) {
+	if err := l.open(); err != nil {
+		return nil, err
+	}
+	end := l.end.Load()
+	v := l.view.Load()
+	type boundary struct{ offset, modified int64 }
+	var list []boundary
+	for _, s := range v.segments {
+		modified, err := s.modified()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, boundary{max(s.base, v.start), modified})
+	}
+	if v.active().size.Load() > 0 {
+		list = append(list, boundary{end, l.env.nowMs()})
+	}
+	upTo := len(list) // exclusive
+	switch ts {
+	case LatestTime:
+	case EarliestTime:
+		upTo = 1
+	default:
+		for upTo > 0 && list[upTo-1].modified > ts {
+			upTo--
+		}
+	}
+	var offsets []int64
+	for _, b := range slices.Backward(list[:upTo]) {
+		if len(offsets) >= n {
+			break
+		}
+		offsets = append(offsets, b.offset)
+	}
+	return offsets, nil
+}

@@ -1,0 +1,256 @@
+package kafkalog
+
+import (
+	"errors"
+)
+
+// TruncateTo removes every record at or above the offset, and the batch that holds it. The log end is then the offset,
+// or stays if it was lower. It is never refused for lying below the log start: the start moves down with it, and if no
+// local segment reaches that low the log is emptied as by [Log.ResetTo]. Leader epochs, producers and transactions are
+// then what the remaining records make them. It waits for the background flush, and blocks on the device.
+//
+// The removed records are gone for readers on return, also with an error, but may be back after a crash until
+// [Log.Sync]. A negative offset is an [*ArgumentError]; other errors are of class [ErrStorage].
+func (l *Log) TruncateTo(offset int64) error {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.open(); err != nil {
+		return err
+	}
+	if offset < 0 {
+		return &ArgumentError{Argument: "offset", Value: offset, Reason: "is negative"}
+	}
+	if offset >= l.end.Load() {
+		return l.epochs.truncateFromEnd(l.end.Load())
+	}
+	if err := l.env.roll.drain(&l.rollJobs); err != nil {
+		return err
+	}
+	if offset < l.view.Load().segments[0].base {
+		return l.resetLocked(offset)
+	}
+	return l.truncateLocked(offset)
+}
+
+func (l *Log) truncateLocked(offset int64) error {
+	var err error
+	for err == nil && l.view.Load().active().base > offset {
+		err = l.dropActive()
+	}
+	if err == nil {
+		err = l.cutActive(offset)
+	}
+	// Whatever failed, what is left is one whole log, and everything follows its end.
+	end := l.end.Load()
+	l.flushed.Store(min(l.flushed.Load(), end))
+	err = errors.Join(err, l.epochs.truncateFromEnd(end))
+	return errors.Join(err, l.rebuildProducers(end))
+}
+
+// dropActive takes the active segment out of the log and lets the one before it take the appends. If that fails nothing
+// has changed.
+func (l *Log) dropActive() error {
+	v := l.view.Load()
+	last := len(v.segments) - 1
+	active, next := v.segments[last], v.segments[last-1]
+	file, err := next.file.pin()
+	if err != nil {
+		return err
+	}
+	if err = next.reactivate(); err == nil {
+		err = l.retireFiles(active)
+	}
+	if err != nil {
+		next.file.unpin()
+		return err
+	}
+	l.setTail(active, next, file)
+	l.mu.trimOwed = false
+	l.publish(v.segments[:last], min(v.start, active.base), v.established)
+	l.end.Store(active.base)
+	l.retired(active, "truncate")
+	if active.base < v.start {
+		return l.persistLoweredStart(active.base, v.established)
+	}
+	return nil
+}
+
+// reactivate lets the indexes of a sealed segment take entries again.
+func (s *segment) reactivate() error {
+	err := s.index.activate()
+	if unusableIndex(err) {
+		err = s.index.reset()
+	}
+	timesErr := s.times.activate()
+	if unusableIndex(timesErr) {
+		timesErr = s.times.reset()
+	}
+	return errors.Join(err, timesErr)
+}
+
+// cutActive removes the batches of the active segment that hold or follow the offset. For readers they are gone even if
+// it fails later on. The segment is replaced by a new one over the same files, so that readers of the old one notice.
+func (l *Log) cutActive(offset int64) error {
+	v := l.view.Load()
+	old := v.active()
+	cut, err := old.cutPosition(offset)
+	if err != nil {
+		return err
+	}
+	next := l.env.newSegment(old.base, l.config.Load())
+	next.file, next.index, next.times, next.txns = old.file, old.index, old.times, old.txns
+	next.size.Store(cut)
+	next.openedAt = min(old.openedAt, cut)
+	next.dirty = true
+	if cut > 0 {
+		next.created, next.firstStamp = old.created, old.firstStamp
+	}
+	err = next.cutIndexes(offset)
+	err = errors.Join(err, next.findMax())
+	segments := append(v.segments[:len(v.segments)-1:len(v.segments)-1], next)
+	l.publish(segments, min(v.start, offset), v.established)
+	l.end.Store(offset)
+	old.cutAt.Store(cut)
+	l.mu.trimOwed = true
+	err = errors.Join(err, l.trimActive())
+	if offset < v.start {
+		err = errors.Join(err, l.persistLoweredStart(offset, v.established))
+	}
+	return err
+}
+
+// cutPosition returns where the batch that holds or follows the offset begins, or the segment's size.
+func (s *segment) cutPosition(offset int64) (int64, error) {
+	r, err := s.reader()
+	if err != nil {
+		return 0, err
+	}
+	defer r.close()
+	floor, err := s.floor(offset)
+	if err != nil {
+		return 0, err
+	}
+	walk := r.walk(floor)
+	defer walk.close()
+	_, at, _, err := walk.seek(offset)
+	return at, err
+}
+
+// cutIndexes drops what the indexes say of the offset and what follows. An index that cannot be read is emptied: it is
+// only there to save time.
+func (s *segment) cutIndexes(offset int64) error {
+	err := s.index.truncateTo(offset)
+	if unusableIndex(err) {
+		err = s.index.reset()
+	}
+	timesErr := s.times.truncateTo(offset)
+	if unusableIndex(timesErr) {
+		timesErr = s.times.reset()
+	}
+	return errors.Join(err, timesErr, s.txns.truncateTo(offset))
+}
+
+// findMax sets the largest timestamp from the time index and the batches behind its last entry.
+func (s *segment) findMax() error {
+	last, err := s.times.last()
+	if err != nil {
+		last = timeEntry{timestamp: -1, offset: s.base}
+	}
+	timestamp, offset := last.timestamp, last.offset
+	if timestamp < 0 {
+		offset = -1
+	}
+	r, err := s.reader()
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	floor, err := s.floor(last.offset)
+	if err != nil {
+		return err
+	}
+	walk := r.walk(floor)
+	defer walk.close()
+	for {
+		h, found, err := walk.next()
+		if err != nil {
+			return err
+		}
+		if !found {
+			break
+		}
+		if h.MaxTimestamp > timestamp {
+			timestamp, offset = h.MaxTimestamp, h.LastOffset()
+		}
+	}
+	s.max.set(timestamp, offset)
+	return nil
+}
+
+// persistLoweredStart makes a log start that truncation moved down durable.
+func (l *Log) persistLoweredStart(offset int64, established bool) error {
+	l.epochs.forgetCut()
+	l.mu.startOwed = -1
+	if !established {
+		return nil
+	}
+	return writeLogStart(l.env.fs, l.dir, offset)
+}
+
+// ResetTo empties the log and starts it again at the offset, which becomes log start and log end. Everything that was
+// known of epochs, producers, transactions and an established log start goes. A follower calls it when its leader no
+// longer has what it has. It waits for the background flush, and blocks on the device. A negative offset is an
+// [*ArgumentError]; other errors are of class [ErrStorage].
+func (l *Log) ResetTo(offset int64) error {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.open(); err != nil {
+		return err
+	}
+	if offset < 0 {
+		return &ArgumentError{Argument: "offset", Value: offset, Reason: "is negative"}
+	}
+	if err := l.env.roll.drain(&l.rollJobs); err != nil {
+		return err
+	}
+	return l.resetLocked(offset)
+}
+
+func (l *Log) resetLocked(offset int64) error {
+	v := l.view.Load()
+	// Newest first: a crash in between leaves a log that is shorter, never one with a hole that nobody made.
+	for i := len(v.segments) - 1; i >= 0; i-- {
+		if err := l.retireFiles(v.segments[i]); err != nil {
+			l.fail(err)
+			return err
+		}
+		l.retired(v.segments[i], "reset")
+	}
+	next, err := l.env.createSegment(l.dir, offset, l.config.Load())
+	if err == nil {
+		file, pinErr := next.file.pin()
+		if err = pinErr; err == nil {
+			l.setTail(v.active(), next, file)
+		}
+	}
+	if err != nil {
+		l.fail(err)
+		return err
+	}
+	l.mu.dirDirty = true
+	l.mu.trimOwed = false
+	l.mu.startOwed = -1
+	l.publish([]*segment{next}, offset, false)
+	l.end.Store(offset)
+	l.flushed.Store(min(l.flushed.Load(), offset))
+	l.producers.Lock()
+	l.producers.state.reset(offset)
+	l.producers.Unlock()
+	err = removeLogStart(l.env.fs, l.dir)
+	err = errors.Join(err, l.snapshots.removeAll())
+	return errors.Join(err, l.epochs.clear())
+}
