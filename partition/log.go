@@ -1,0 +1,334 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemark-io/tidemark/kafkalog"
+	"github.com/tidemark-io/tidemark/topicconfig"
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
+// Options describe one log to [Open].
+type Options struct {
+	// What all logs of a process share; none may be nil but FS. The caller closes them after its logs, Env last.
+	Env        *kafkalog.Env
+	Flusher    *Flusher
+	Maintainer *Maintainer
+
+	// FS holds Dir; nil is the real one. It must be the file system of Env.
+	FS vfs.FS
+
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+
+	Dir     string // the log's own directory; it is made if there is none
+	Topic   string
+	Index   int32
+	TopicID [16]byte
+	Config  topicconfig.Config
+
+	// LeaderEpoch is the term of this node's leadership, at least 0. It is written into each batch.
+	LeaderEpoch int32
+
+	// Clean says that the log was closed in order: no record is read at open.
+	Clean bool
+
+	// What the checkpoints of the data directory say, or -1: offsets that are flushed, the high watermark, and the first
+	// offset that may be read.
+	RecoveryPoint, HighWatermark, LogStart int64
+
+	// Changed is called after the high watermark or the log start moved, for who keeps checkpoints of them. It must be
+	// quick and must not call the log. Nil: nobody is told.
+	Changed func()
+
+	Events Events
+}
+
+// Log is one topic partition: it appends, reads, and knows how far readers may see. All methods are safe for concurrent
+// use. The zero value is not usable; see [Open].
+type Log struct {
+	topic string
+	index int32
+	id    [16]byte
+	fs    vfs.FS
+	now   func() time.Time
+
+	store      store
+	flusher    *Flusher
+	syncer     syncer
+	maintainer *Maintainer
+	upkeep     upkeep
+	events     *Events
+	changed    func()
+	watchers   watchers
+
+	settings atomic.Pointer[settings]
+	epoch    atomic.Int32
+	hw       atomic.Int64 // never goes back
+
+	appending sync.Mutex // one batch at a time
+
+	mu struct {
+		sync.Mutex
+		dir    string
+		end    error         // ErrClosed, ErrDeleted or ErrNotLeader once the log takes no more appends
+		shut   bool          // the files are closed, or being closed
+		closed chan struct{} // closed when the files are; made by who shuts the log
+		err    error         // of shutting it
+	}
+}
+
+// Open opens the log in o.Dir, which it creates if there is none. When it returns, everything in the log is durable and
+// visible: what an unclean stop left behind was checked and synced. It blocks on the disk, for as long as it takes to read
+// what was not flushed. Errors match [ErrStorage].
+func Open(o Options) (*Log, error) {
+	if o.FS == nil {
+		o.FS = vfs.OS()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := newSettings(o.Config)
+	under, err := kafkalog.Open(o.Env, o.Dir, kafkalog.Options{
+		Config:        s.logConfig(o.Maintainer.options.ProducerExpiry),
+		Clean:         o.Clean,
+		RecoveryPoint: o.RecoveryPoint,
+		LogStart:      o.LogStart,
+	})
+	if err != nil {
+		return nil, &StorageError{Topic: o.Topic, Partition: o.Index, Doing: "open", Final: true, Err: err}
+	}
+	l := newLog(o, under, s)
+	if err := l.start(o.LeaderEpoch, o.Clean); err != nil {
+		return nil, errors.Join(err, under.Close())
+	}
+	return l, nil
+}
+
+// newLog puts a Log over a store. It does no I/O.
+func newLog(o Options, under store, s *settings) *Log {
+	l := &Log{
+		topic:      o.Topic,
+		index:      o.Index,
+		id:         o.TopicID,
+		fs:         o.FS,
+		now:        o.Now,
+		store:      under,
+		flusher:    o.Flusher,
+		maintainer: o.Maintainer,
+		events:     o.Events.withDefaults(),
+		changed:    o.Changed,
+	}
+	if l.changed == nil {
+		l.changed = func() {}
+	}
+	l.mu.dir = o.Dir
+	l.mu.closed = make(chan struct{})
+	l.settings.Store(s)
+	l.syncer.flusher = o.Flusher
+	l.syncer.budget = newBudget(o.Flusher.options.MaxUnsyncedBytesPerLog)
+	l.syncer.sync = l.syncStore
+	l.syncer.advance = l.synced
+	l.syncer.report = l.reportSync
+	l.upkeep.task = o.Maintainer.NewTask(l.maintain)
+	return l
+}
+
+// start takes up leadership and makes what is in the log visible.
+func (l *Log) start(epoch int32, clean bool) error {
+	l.epoch.Store(epoch)
+	if err := l.store.AssignEpoch(epoch, l.store.LogEnd()); err != nil {
+		return l.storageError("write the leader epoch", err, true)
+	}
+	end := l.store.LogEnd()
+	if !clean {
+		var err error
+		if end, err = l.syncStore(); err != nil {
+			return err
+		}
+	}
+	l.syncer.durable.Store(end)
+	l.hw.Store(end)
+	l.upkeep.producers.Store(len(l.store.ActiveProducers()) > 0)
+	l.scheduleUpkeep()
+	return nil
+}
+
+// Topic is the name of the log's topic.
+func (l *Log) Topic() string { return l.topic }
+
+// Index is the number of the partition in its topic.
+func (l *Log) Index() int32 { return l.index }
+
+// TopicID is the id of the log's topic.
+func (l *Log) TopicID() [16]byte { return l.id }
+
+// String is the topic and the index as in a directory name.
+func (l *Log) String() string { return fmt.Sprintf("%s-%d", l.topic, l.index) }
+
+// Dir is where the log's files are. It changes when the log is deleted.
+func (l *Log) Dir() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.dir
+}
+
+// Size is the bytes of the log's record files.
+func (l *Log) Size() int64 { return l.store.Size() }
+
+// Config returns the topic's configuration that is in force.
+func (l *Log) Config() topicconfig.Config { return l.settings.Load().config }
+
+// SetConfig puts a new configuration in force, for everything that begins after it returns. Records that are visible stay
+// visible: a log that stops following the page cache is synced at once, without waiting for it.
+func (l *Log) SetConfig(c topicconfig.Config) {
+	s := newSettings(c)
+	l.appending.Lock()
+	l.settings.Store(s)
+	l.store.SetConfig(s.logConfig(l.maintainer.options.ProducerExpiry))
+	behind := l.syncer.durable.Load() < l.store.LogEnd()
+	l.appending.Unlock()
+	if s.mode != flushOS && behind {
+		l.syncer.kick()
+	}
+	l.scheduleUpkeep()
+}
+
+// ended returns why the log takes no more appends, or nil.
+func (l *Log) ended() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.end
+}
+
+// refusal returns why an append cannot be taken, or nil.
+func (l *Log) refusal() error {
+	if err := l.ended(); err != nil {
+		return err
+	}
+	return l.syncer.failure()
+}
+
+// Failed returns the error of the sync that ended the log's work, or nil. It matches [ErrStorage].
+func (l *Log) Failed() error { return l.syncer.failure() }
+
+// Fence makes the log take no more appends, since this node no longer leads the partition: they get [ErrNotLeader]. Reads
+// go on, and so does the sync of what was appended. A second call does nothing.
+func (l *Log) Fence() {
+	l.stopAppends(ErrNotLeader)
+	l.moved()
+}
+
+// stopAppends makes err the answer to appends from now on, and returns after the append that runs. The first reason stays,
+// but a log that is deleted says so.
+func (l *Log) stopAppends(err error) {
+	l.appending.Lock()
+	defer l.appending.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.end == nil || errors.Is(l.mu.end, ErrNotLeader) || errors.Is(err, ErrDeleted) {
+		l.mu.end = err
+	}
+}
+
+// Close stops appends, syncs what was appended, answers what waited for that, and closes the files. Reads that began
+// before may finish; later calls get [ErrClosed]. The error matches [ErrStorage] and says that the log was not closed in
+// order. A second call waits for the first and returns the same.
+func (l *Log) Close() error { return l.shut(ErrClosed, l.closeFiles) }
+
+// Remove stops the log for good: appends and reads get [ErrDeleted], the files are closed without a sync, and the log's
+// directory gets the new name, in the same parent, durably. Readers that hold records may go on reading them. The caller
+// deletes the directory when it sees fit.
+func (l *Log) Remove(newDir string) error {
+	return l.shut(ErrDeleted, func() error { return l.discardFiles(newDir) })
+}
+
+// shut ends the log's life once, with the given way to close its files.
+func (l *Log) shut(reason error, close_ func() error) error {
+	l.stopAppends(reason)
+	l.mu.Lock()
+	again := l.mu.shut
+	l.mu.shut = true
+	l.mu.Unlock()
+	if again {
+		<-l.mu.closed
+		return l.mu.err
+	}
+	l.moved()
+	l.upkeep.task.Stop()
+	l.syncer.drain()
+	l.mu.err = close_()
+	close(l.mu.closed)
+	return l.mu.err
+}
+
+func (l *Log) closeFiles() error {
+	failed := l.syncer.failure()
+	if failed == nil {
+		if err := l.store.Sync(); err != nil {
+			failed = l.storageError("sync", err, true)
+			l.syncer.fail(failed)
+			l.events.Failed(Failed{Topic: l.topic, Partition: l.index, Err: failed})
+		}
+	}
+	if err := l.store.Close(); err != nil {
+		failed = errors.Join(failed, l.storageError("close", err, true))
+	}
+	return failed
+}
+
+func (l *Log) discardFiles(newDir string) error {
+	l.store.Fence()
+	closed := l.store.Close()
+	l.mu.Lock()
+	old := l.mu.dir
+	l.mu.dir = newDir
+	l.mu.Unlock()
+	if err := l.fs.Rename(old, newDir); err != nil {
+		return l.storageError("rename the directory", err, true)
+	}
+	if err := l.fs.SyncDir(path.Dir(newDir)); err != nil {
+		return l.storageError("sync the data directory", err, true)
+	}
+	if closed != nil {
+		return l.storageError("close", closed, true)
+	}
+	l.events.Removed(Removed{Topic: l.topic, Partition: l.index, Dir: newDir})
+	return nil
+}
+
+// syncStore makes everything in the log durable and returns the offset below which that now holds.
+func (l *Log) syncStore() (int64, error) {
+	end, err := l.store.SyncTo()
+	if err != nil {
+		return 0, l.storageError("sync", err, true)
+	}
+	return end, nil
+}
+
+// reportSync tells what a sync did. The syncer calls it after the round was released.
+func (l *Log) reportSync(r *round, err error) {
+	l.events.Synced(Synced{
+		Topic: l.topic, Partition: l.index,
+		Appends: r.appends, Bytes: r.bytes, End: r.end, Took: r.ended.Sub(r.began), Err: err,
+	})
+	if err != nil {
+		l.events.Failed(Failed{Topic: l.topic, Partition: l.index, Err: err})
+	}
+	l.moved()
+}
+
+// moved tells who waits for news of the log.
+func (l *Log) moved() {
+	l.changed()
+	l.watchers.wakeAll()
+}
+
+func (l *Log) storageError(doing string, err error, final bool) error {
+	return &StorageError{Topic: l.topic, Partition: l.index, Doing: doing, Final: final, Err: err}
+}

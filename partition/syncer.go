@@ -1,0 +1,193 @@
+package partition
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// syncer is what the flusher knows of one log: who waits for its next sync, and whether a sync failed.
+//
+// A round is all the appends that ride on one sync. An append joins the open round after its bytes are in the log; a
+// worker closes the round for joining and only then calls sync, so the sync covers every append of the round:
+//
+//	append A joins round 1 ── worker takes round 1 ── sync ──────────── returns: A is released
+//	                            append B joins round 2 (opened by B) ── the log is queued again ── sync ── B is released
+type syncer struct {
+	flusher *Flusher
+	next    *syncer // in the flusher's queue
+	budget  *budget // unsynced bytes of this log
+
+	sync    func() (int64, error)     // makes the log durable and returns the offset below which it now is
+	advance func(end int64)           // moves the watermark; runs before the round is released
+	report  func(r *round, err error) // tells events and waiting fetches; runs after the round is released
+
+	durable atomic.Int64 // offsets below it survive a power cut; never goes back
+
+	mu struct {
+		sync.Mutex
+		open   *round        // joinable; nil when nothing waits for the next sync
+		active bool          // in the queue or with a worker
+		failed error         // sticky
+		idle   chan struct{} // closed when active ends; nil when nobody waits for that
+	}
+}
+
+// round is the appends that ride on one sync. err is set before done is closed and not changed after.
+type round struct {
+	done chan struct{}
+	err  error
+
+	appends      int
+	bytes        int64
+	logShare     int64
+	processShare int64
+	began, ended time.Time // of the sync
+	end          int64     // durable after it
+}
+
+// join puts an append into the round that the next sync will release. It returns the sticky failure, if there is one;
+// the shares then stay with the caller.
+func (s *syncer) join(bytes int64, h shares) (*round, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.failed != nil {
+		return nil, s.mu.failed
+	}
+	if s.mu.open == nil {
+		s.mu.open = &round{done: make(chan struct{})}
+	}
+	r := s.mu.open
+	r.appends++
+	r.bytes += bytes
+	r.logShare += h.log
+	r.processShare += h.process
+	s.activateLocked()
+	return r, nil
+}
+
+// kick asks for a sync that nobody waits for.
+func (s *syncer) kick() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.failed != nil || s.mu.open != nil {
+		return
+	}
+	s.mu.open = &round{done: make(chan struct{})}
+	s.activateLocked()
+}
+
+// activateLocked puts the log into the queue unless it is there or with a worker, who will look again.
+func (s *syncer) activateLocked() {
+	switch {
+	case s.mu.active:
+	case s.flusher.enqueue(s):
+		s.mu.active = true
+	default:
+		s.failLocked(ErrClosed) // which releases the round
+	}
+}
+
+// run syncs the log once. A worker calls it.
+func (s *syncer) run() {
+	r := s.begin()
+	end, err := s.sync()
+	r.ended = s.flusher.options.Now()
+	if err == nil {
+		raise(&s.durable, end)
+		r.end = end
+		s.advance(end)
+	}
+	s.finish(r, err)
+	s.report(r, err)
+}
+
+// begin closes the open round for joining.
+func (s *syncer) begin() *round {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.mu.open
+	s.mu.open = nil
+	r.began = s.flusher.options.Now()
+	return r
+}
+
+// finish releases a round and, when another one has opened meanwhile, queues the log for it.
+func (s *syncer) finish(r *round, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.releaseLocked(r, err)
+	if err != nil {
+		s.failLocked(err)
+	}
+	if s.mu.open != nil && !s.flusher.enqueue(s) {
+		s.failLocked(ErrClosed)
+	}
+	if s.mu.open != nil {
+		return
+	}
+	s.mu.active = false
+	if s.mu.idle != nil {
+		close(s.mu.idle)
+		s.mu.idle = nil
+	}
+}
+
+// failLocked makes err the answer to the open round and to everything later. The first failure stays.
+func (s *syncer) failLocked(err error) {
+	if s.mu.failed == nil {
+		s.mu.failed = err
+	}
+	if s.mu.open != nil {
+		s.releaseLocked(s.mu.open, err)
+		s.mu.open = nil
+	}
+}
+
+func (s *syncer) releaseLocked(r *round, err error) {
+	r.err = err
+	close(r.done)
+	s.release(shares{log: r.logShare, process: r.processShare})
+}
+
+// fail makes err the answer to everything that waits or comes.
+func (s *syncer) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failLocked(err)
+}
+
+// failure returns the sticky failure, or nil.
+func (s *syncer) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.failed
+}
+
+// drain waits until the log is neither queued nor with a worker. The caller has made sure that nobody joins any more.
+func (s *syncer) drain() {
+	s.mu.Lock()
+	if !s.mu.active {
+		s.mu.Unlock()
+		return
+	}
+	if s.mu.idle == nil {
+		s.mu.idle = make(chan struct{})
+	}
+	idle := s.mu.idle
+	s.mu.Unlock()
+	<-idle
+}
+
+// raise sets v to at least n.
+func raise(v *atomic.Int64, n int64) (raised bool) {
+	for {
+		old := v.Load()
+		if n <= old {
+			return false
+		}
+		if v.CompareAndSwap(old, n) {
+			return true
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package partition
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemark-io/tidemark/batch"
+)
+
+// upkeep is when a log next needs what. A zero time means not until something happens: an idle log without records has
+// three zeros and is not in the maintainer's heap.
+type upkeep struct {
+	task *Task
+
+	// scheduled is set while the deadlines follow from what is in the log; the first append after it was cleared sets them.
+	scheduled atomic.Bool
+	// producers says that the log may know producers that can expire.
+	producers atomic.Bool
+
+	mu        sync.Mutex
+	flush     time.Time // flush.ms
+	retention time.Time
+	expiry    time.Time // of producers
+	retry     time.Time // not before, after a failure
+}
+
+// retryDelay is how long maintenance that failed waits.
+const retryDelay = time.Minute
+
+// armFlush starts the clock of flush.ms for records that are visible and not synced.
+func (l *Log) armFlush(s *settings) {
+	delay, ok := s.flushDelay()
+	if !ok {
+		return
+	}
+	l.arm(&l.upkeep.flush, l.now().Add(delay))
+}
+
+// arm sets one of the deadlines of l.upkeep unless it is set.
+func (l *Log) arm(deadline *time.Time, at time.Time) {
+	l.upkeep.mu.Lock()
+	armed := deadline.IsZero()
+	if armed {
+		*deadline = at
+	}
+	l.upkeep.mu.Unlock()
+	if armed {
+		l.upkeep.task.Due(at)
+	}
+}
+
+// take clears a deadline and reports true if it has passed.
+func (l *Log) take(deadline *time.Time, now time.Time) bool {
+	l.upkeep.mu.Lock()
+	defer l.upkeep.mu.Unlock()
+	if deadline.IsZero() || deadline.After(now) {
+		return false
+	}
+	*deadline = time.Time{}
+	return true
+}
+
+// scheduleUpkeep sets the deadlines that follow from what is in the log and from its configuration.
+func (l *Log) scheduleUpkeep() {
+	now := l.now()
+	if l.store.Size() > 0 && l.settings.Load().retains() {
+		l.arm(&l.upkeep.retention, aligned(now, l.maintainer.options.RetentionInterval))
+	}
+	if l.upkeep.producers.Load() {
+		l.arm(&l.upkeep.expiry, aligned(now, l.maintainer.options.ProducerExpiryInterval))
+	}
+	if delay, ok := l.store.MaintenanceDelay(now); ok {
+		l.upkeep.task.Due(l.notBeforeRetry(now.Add(delay)))
+	}
+}
+
+// noteAppend makes sure that a log with records is looked after.
+func (l *Log) noteAppend(b batch.Batch) {
+	news := false
+	if b.ProducerID() >= 0 && !l.upkeep.producers.Load() {
+		l.upkeep.producers.Store(true)
+		news = true
+	}
+	if !l.upkeep.scheduled.Swap(true) || news {
+		l.scheduleUpkeep()
+	}
+}
+
+// notBeforeRetry moves a deadline behind the pause that follows a failure.
+func (l *Log) notBeforeRetry(at time.Time) time.Time {
+	l.upkeep.mu.Lock()
+	defer l.upkeep.mu.Unlock()
+	if at.Before(l.upkeep.retry) {
+		return l.upkeep.retry
+	}
+	return at
+}
+
+// maintain does what is due. The maintainer calls it; it returns when the log wants to be called again.
+func (l *Log) maintain(now time.Time) (next time.Time) {
+	l.upkeep.scheduled.Store(false)
+	if l.take(&l.upkeep.flush, now) && l.syncer.durable.Load() < l.store.LogEnd() {
+		l.syncer.kick()
+	}
+	if l.take(&l.upkeep.retention, now) {
+		l.retain(now)
+	}
+	if l.take(&l.upkeep.expiry, now) {
+		l.store.RemoveExpiredProducers(now, l.maintainer.options.ProducerExpiry)
+		l.upkeep.producers.Store(len(l.store.ActiveProducers()) > 0)
+	}
+	if err := l.store.Maintain(now); err != nil {
+		l.upkeepFailed("delete old files", err)
+		l.pauseUpkeep(now)
+	}
+	l.scheduleUpkeep()
+	return l.nextUpkeep()
+}
+
+// retain deletes old segments.
+func (l *Log) retain(now time.Time) {
+	before := l.store.LogStart()
+	if err := l.store.Tick(now, l.hw.Load()); err != nil {
+		l.upkeepFailed("retention", err)
+	}
+	if l.store.LogStart() != before {
+		l.moved()
+	}
+}
+
+func (l *Log) pauseUpkeep(now time.Time) {
+	l.upkeep.mu.Lock()
+	defer l.upkeep.mu.Unlock()
+	l.upkeep.retry = now.Add(retryDelay)
+}
+
+func (l *Log) upkeepFailed(doing string, err error) {
+	l.events.MaintenanceFailed(MaintenanceFailed{Topic: l.topic, Partition: l.index, Doing: doing, Err: err})
+}
+
+// nextUpkeep is the earliest deadline, or the zero time.
+func (l *Log) nextUpkeep() time.Time {
+	l.upkeep.mu.Lock()
+	defer l.upkeep.mu.Unlock()
+	var next time.Time
+	for _, at := range [...]time.Time{l.upkeep.flush, l.upkeep.retention, l.upkeep.expiry} {
+		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	return next
+}
