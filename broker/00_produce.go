@@ -1,0 +1,291 @@
+package broker
+
+import (
+	"errors"
+	"strings"
+	"time"
+	"unsafe"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemark-io/tidemark/batch"
+	"github.com/tidemark-io/tidemark/partition"
+)
+
+// # Produce (0): versions 3-13, listed as 0-13
+//
+// Appends one record batch to each partition, each on its own merits. The batches alias the connection's read buffer; the
+// log checks them, patches offset, epoch and append time into them where they are, and writes them from there. The answer
+// waits until all of them are durable and visible; meanwhile the next request of the connection is appended. acks 1 and -1
+// are the same: there is one replica, and neither is answered before its flush. A duplicate is answered with the offsets of
+// the first copy, once that one is durable. acks 0 has no answer, and its failures close the connection.
+//
+// min.insync.replicas is not looked at, as replica counts say nothing yet.
+//
+// TimeoutMs bounds the wait for the flush, and the wait of a log that takes no more for the moment; it counts as at least
+// a second, because clients that say less mean other replicas. After REQUEST_TIMED_OUT the records may be there, and a
+// producer with an id finds out by retrying.
+//
+//	v3   record batches of format version 2; transactional id
+//	v5   log start offset in the answer
+//	v7   zstd
+//	v8   record errors and messages
+//	v9   flexible
+//	v10  leader and its address with NOT_LEADER_OR_FOLLOWER
+//	v12  transactions of version 2
+//	v13  topics by id
+//
+// Errors, in the order of the checks: TRANSACTIONAL_ID_AUTHORIZATION_FAILED for every partition when a transactional batch
+// came without a transactional id; UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION; INVALID_RECORD for no batch, more than
+// one, or an old format; UNSUPPORTED_COMPRESSION_TYPE; INVALID_REQUIRED_ACKS; INVALID_TOPIC_EXCEPTION for an internal topic;
+// NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR; INVALID_TXN_STATE for a transactional batch (no transaction can be open);
+// and what the log's checks find: INVALID_RECORD, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE, INVALID_TIMESTAMP,
+// RECORD_LIST_TOO_LARGE, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH; REQUEST_TIMED_OUT.
+func produceAPI() api {
+	return api{
+		key: produceKey, name: "Produce", min: 0, max: 13, served: 3, flexible: 9,
+		handle: (*call).produce,
+	}
+}
+
+const (
+	produceKey = 0
+
+	// adminClientID may write to internal topics.
+	adminClientID = "__admin_client"
+
+	// leastProduceTimeout is how long a produce waits at least for its flush.
+	leastProduceTimeout = time.Second
+)
+
+func (c *call) produce() (answer, error) {
+	if err := checkProduceSize(c.body, c.version); err != nil {
+		return nil, unparsable(err)
+	}
+	req := c.server.takeProduceRequest()
+	defer c.server.giveProduceRequest(req)
+	req.SetVersion(c.version)
+	if err := req.UnsafeReadFrom(c.body); err != nil {
+		return nil, unparsable(err)
+	}
+	timeout := max(time.Duration(req.TimeoutMillis)*time.Millisecond, leastProduceTimeout)
+	p := &producing{
+		call:     c,
+		req:      req,
+		topics:   c.server.backend.Topics(),
+		ctx:      lateContext{parent: c.conn.ctx, deadline: c.arrived.Add(timeout)},
+		unlawful: req.TransactionID == nil && anyTransactional(req),
+	}
+	defer p.ctx.release()
+	a := p.appendAll()
+	if req.Acks == 0 {
+		if p.failed != nil {
+			return nil, &hangUp{ClosedFailedProduce, p.failed}
+		}
+		return nil, nil
+	}
+	return a, nil
+}
+
+// producing is a Produce request while its batches are appended.
+type producing struct {
+	*call
+	req      *kmsg.ProduceRequest
+	topics   Topics
+	ctx      lateContext // ends with the request's time-out
+	unlawful bool        // a transactional batch came without a transactional id
+	failed   error       // the first failure of a partition
+}
+
+// appendAll appends every batch, in the order of the request.
+func (p *producing) appendAll() *produceAnswer {
+	n := 0
+	for i := range p.req.Topics {
+		n += len(p.req.Topics[i].Partitions)
+	}
+	a := &produceAnswer{
+		correlation: p.correlation,
+		deadline:    p.ctx.deadline,
+		listener:    p.conn.info.Local,
+		appends:     make([]*partition.Append, 0, n),
+		partitions:  make([]kmsg.ProduceResponseTopicPartition, 0, n),
+	}
+	a.resp.Version = p.version
+	a.resp.Topics = make([]kmsg.ProduceResponseTopic, len(p.req.Topics))
+	for i := range p.req.Topics {
+		rt := &p.req.Topics[i]
+		ref := topicRef{id: rt.TopicID, name: rt.Topic, byID: p.version >= 13}
+		t, unknown := ref.find(p.topics)
+		out := &a.resp.Topics[i]
+		out.TopicID = rt.TopicID
+		if t != nil {
+			out.Topic = t.Name
+		} else {
+			out.Topic = strings.Clone(rt.Topic)
+		}
+		first := len(a.partitions)
+		for j := range rt.Partitions {
+			rp := &rt.Partitions[j]
+			out, done := p.appendOne(t, rp, unknown)
+			a.partitions = append(a.partitions, out)
+			a.appends = append(a.appends, done)
+		}
+		out.Partitions = a.partitions[first:len(a.partitions):len(a.partitions)]
+	}
+	return a
+}
+
+// appendOne appends one batch. err is what is wrong already.
+func (p *producing) appendOne(t *Topic, req *kmsg.ProduceRequestTopicPartition, err error,
+) (kmsg.ProduceResponseTopicPartition, *partition.Append) {
+	out := kmsg.NewProduceResponseTopicPartition()
+	out.Partition = req.Partition
+	out.BaseOffset, out.LogAppendTime, out.LogStartOffset = -1, -1, -1
+	var log *partition.Log
+	var done *partition.Append
+	if log, err = p.logOf(t, req, err); err == nil {
+		done, err = log.Append(&p.ctx, req.Records, partition.AppendOptions{Acks: p.req.Acks, ProduceVersion: p.version})
+	}
+	if err == nil {
+		out.BaseOffset, out.LogAppendTime, out.LogStartOffset = done.BaseOffset, done.AppendTime, done.LogStart
+		return out, done
+	}
+	if p.failed == nil {
+		p.failed = err
+	}
+	if log != nil {
+		out.LogStartOffset = log.Offsets().LogStart
+	}
+	p.fail(&out, t, err)
+	return out, nil
+}
+
+// logOf makes the checks that come before the log's own, in Kafka's order.
+func (p *producing) logOf(t *Topic, req *kmsg.ProduceRequestTopicPartition, err error) (*partition.Log, error) {
+	switch {
+	case p.unlawful:
+		return nil, errNoTransactionalID
+	case err != nil:
+		return nil, err
+	case req.Partition < 0 || int(req.Partition) >= len(t.Partitions):
+		return nil, ErrUnknownPartition
+	}
+	var log *partition.Log
+	switch {
+	case p.req.Acks < -1 || p.req.Acks > 1:
+		err = errInvalidAcks
+	case (t.Internal || isInternalName(t.Name)) && p.clientID != adminClientID:
+		err = errInternalTopic
+	default:
+		log, err = p.server.lead(t, req.Partition)
+		if err == nil && isTransactional(req.Records) {
+			err = errNoTransaction
+		}
+	}
+	if err == nil {
+		return log, nil
+	}
+	if bad := checkRecords(req.Records, p.version); bad != nil {
+		err = bad // it would have been found first
+	}
+	return nil, err
+}
+
+// fail fills in the answer for a partition whose batch was refused.
+func (p *producing) fail(out *kmsg.ProduceResponseTopicPartition, t *Topic, err error) {
+	out.ErrorCode = codeByTopic(err, p.version >= 13)
+	out.ErrorMessage = message(err)
+	var invalid *batch.ValidationError
+	if errors.As(err, &invalid) {
+		for _, r := range invalid.RecordErrors {
+			out.ErrorRecords = append(out.ErrorRecords, kmsg.ProduceResponseTopicPartitionErrorRecord{
+				RelativeOffset: r.Index, ErrorMessage: &r.Message,
+			})
+		}
+	}
+	if out.ErrorCode == codeNotLeaderOrFollower && t != nil {
+		leader := t.Partitions[out.Partition]
+		out.CurrentLeader.LeaderID, out.CurrentLeader.LeaderEpoch = leader.Leader, leader.LeaderEpoch
+	}
+}
+
+// checkRecords makes the checks of records that come before the partition is looked for.
+func checkRecords(records []byte, version int16) error {
+	var magic *batch.MagicError
+	first, rest, err := batch.Next(records)
+	switch {
+	case errors.As(err, &magic):
+		return errOldRecords
+	case isEOF(err):
+		return errNoRecords
+	case err != nil:
+		return nil // the log's checks name it
+	case first.Attributes().Codec() == batch.Zstd && version < 7:
+		return errZstdTooEarly
+	}
+	if _, _, err := batch.Next(rest); err == nil {
+		return errNoRecords
+	}
+	return nil
+}
+
+func isTransactional(records []byte) bool {
+	h, err := batch.ParseHeader(records)
+	return err == nil && h.IsTransactional()
+}
+
+func anyTransactional(req *kmsg.ProduceRequest) bool {
+	for i := range req.Topics {
+		for j := range req.Topics[i].Partitions {
+			if isTransactional(req.Topics[i].Partitions[j].Records) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+const (
+	produceTopicSize     = int(unsafe.Sizeof(kmsg.ProduceRequestTopic{}))
+	producePartitionSize = int(unsafe.Sizeof(kmsg.ProduceRequestTopicPartition{}))
+	tagSize              = 64 // of one unknown tagged field in a map
+
+	// produceSlack is what a decoded request may take beyond its own size. A request with records stays below its size.
+	produceSlack = 64 << 10
+)
+
+var errInflatedProduce = errors.New("the request would be much larger decoded than its records are")
+
+// checkProduceSize walks a Produce request and refuses it when its topics, partitions and tagged fields would take more
+// memory than a request of its size may. Only the size of a Produce request is charged, since its records are not copied;
+// without this check 100 MiB of empty topics would become 3 GiB.
+func checkProduceSize(body []byte, version int16) error {
+	w := wireWalker{b: body, flexible: version >= 9}
+	w.skipString() // transactional id
+	w.skip(2 + 4)  // acks, time-out
+	cost := 0
+	for range w.array() {
+		if version >= 13 {
+			w.skip(16)
+		} else {
+			w.skipString()
+		}
+		cost += produceTopicSize
+		for range w.array() {
+			w.skip(4)
+			w.skipBytes()
+			cost += producePartitionSize + tagSize*w.skipTags()
+			if cost > len(body)+produceSlack {
+				return errInflatedProduce
+			}
+		}
+		cost += tagSize * w.skipTags()
+		if cost > len(body)+produceSlack {
+			return errInflatedProduce
+		}
+	}
+	if cost += tagSize * w.skipTags(); cost > len(body)+produceSlack {
+		return errInflatedProduce
+	}
+	return w.err
+}

@@ -1,0 +1,197 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// # Metadata (3): versions 0-13
+//
+// Tells nodes, topics, partitions and leaders, and creates topics that do not exist if the client allows it and
+// Options.DisableAutoCreateTopics is not set. A topic is created before it is answered, so the first answer names its
+// leader. The addresses are those of the listener that the request came in on. The controller is this node: any node
+// takes admin requests.
+//
+//	v0   an empty list of topics asks for all
+//	v1   null asks for all, empty for none; racks, controller, internal flag
+//	v2   cluster id
+//	v3   throttle time
+//	v4   the client says whether topics may be created (before, they may)
+//	v5   offline replicas
+//	v7   leader epochs
+//	v8   authorized operations: of the cluster (until v10) and of topics
+//	v9   flexible
+//	v10  topic ids in the response
+//	v12  topics by id; once one is asked by id, only ids are looked up
+//	v13  error of the whole response
+//
+// Errors of a topic: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION. Errors of a partition:
+// LEADER_NOT_AVAILABLE. INVALID_REQUEST for every topic when v10 or v11 asks with an id or without a name. A topic that
+// cannot be created is answered as one that does not exist, which clients retry.
+func metadataAPI() api {
+	return api{
+		key: 3, name: "Metadata", min: 0, max: 13, served: 0, flexible: 9,
+		handle: decoding(kmsg.NewPtrMetadataRequest, (*call).metadata),
+	}
+}
+
+// Without authorization every operation that exists for a resource is allowed; bit n stands for operation n.
+const (
+	operationsNotAsked   int32 = -1 << 31
+	allTopicOperations   int32 = 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<8 | 1<<10 | 1<<11
+	allClusterOperations int32 = 1<<5 | 1<<7 | 1<<8 | 1<<9 | 1<<10 | 1<<11 | 1<<12
+)
+
+// autoCreateTimeout bounds how long a Metadata request waits for topics to be created.
+const autoCreateTimeout = 10 * time.Second
+
+func (c *call) metadata(req *kmsg.MetadataRequest) (answer, error) {
+	b := c.server.backend
+	resp := kmsg.NewPtrMetadataResponse()
+	for _, n := range b.Nodes(c.conn.info.Local) {
+		node := kmsg.MetadataResponseBroker{NodeID: n.ID, Host: n.Host, Port: n.Port}
+		if n.Rack != "" {
+			node.Rack = &n.Rack
+		}
+		resp.Brokers = append(resp.Brokers, node)
+	}
+	resp.ClusterID = kmsg.StringPtr(b.ClusterID())
+	resp.ControllerID = b.NodeID()
+	resp.AuthorizedOperations = operationsNotAsked
+	if req.IncludeClusterAuthorizedOperations {
+		resp.AuthorizedOperations = allClusterOperations
+	}
+
+	switch {
+	case req.Topics == nil || c.version == 0 && len(req.Topics) == 0:
+		topics := b.Topics()
+		resp.Topics = make([]kmsg.MetadataResponseTopic, 0, topics.Len())
+		for t := range topics.All() {
+			resp.Topics = append(resp.Topics, c.describeTopic(t, req))
+		}
+	case c.version < 12 && !allByName(req.Topics):
+		for _, asked := range req.Topics {
+			resp.Topics = append(resp.Topics, unknownTopic(asked, codeInvalidRequest))
+		}
+	default:
+		c.autoCreate(req)
+		c.describeAsked(req, resp)
+	}
+	return c.reply(resp), nil
+}
+
+func allByName(topics []kmsg.MetadataRequestTopic) bool {
+	for _, t := range topics {
+		if t.Topic == nil || t.TopicID != (TopicID{}) {
+			return false
+		}
+	}
+	return true
+}
+
+func anyByID(topics []kmsg.MetadataRequestTopic) bool {
+	for _, t := range topics {
+		if t.TopicID != (TopicID{}) {
+			return true
+		}
+	}
+	return false
+}
+
+// describeAsked answers the topics that were asked for, in order.
+func (c *call) describeAsked(req *kmsg.MetadataRequest, resp *kmsg.MetadataResponse) {
+	topics := c.server.backend.Topics()
+	byID := anyByID(req.Topics)
+	for _, asked := range req.Topics {
+		ref := topicRef{id: asked.TopicID, byID: byID}
+		if !byID && asked.Topic != nil {
+			ref.name = *asked.Topic
+		}
+		t, err := ref.find(topics)
+		switch {
+		case err == nil:
+			resp.Topics = append(resp.Topics, c.describeTopic(t, req))
+		case byID:
+			asked.Topic = nil
+			resp.Topics = append(resp.Topics, unknownTopic(asked, codeOf(err)))
+		case !validTopicName(ref.name):
+			resp.Topics = append(resp.Topics, unknownTopic(asked, codeInvalidTopicException))
+		default:
+			resp.Topics = append(resp.Topics, unknownTopic(asked, codeOf(err)))
+		}
+	}
+}
+
+func (c *call) describeTopic(t *Topic, req *kmsg.MetadataRequest) kmsg.MetadataResponseTopic {
+	d := kmsg.MetadataResponseTopic{
+		Topic:                &t.Name,
+		TopicID:              t.ID,
+		IsInternal:           t.Internal,
+		AuthorizedOperations: operationsNotAsked,
+		Partitions:           make([]kmsg.MetadataResponseTopicPartition, len(t.Partitions)),
+	}
+	if req.IncludeTopicAuthorizedOperations {
+		d.AuthorizedOperations = allTopicOperations
+	}
+	for i, p := range t.Partitions {
+		d.Partitions[i] = kmsg.MetadataResponseTopicPartition{
+			Partition: int32(i), Leader: p.Leader, LeaderEpoch: p.LeaderEpoch, Replicas: p.Replicas, ISR: p.InSync,
+		}
+		if p.Leader < 0 {
+			d.Partitions[i].ErrorCode = codeLeaderNotAvailable
+		}
+	}
+	return d
+}
+
+// unknownTopic answers a topic that is not there. Until v11 the name cannot be null.
+func unknownTopic(asked kmsg.MetadataRequestTopic, code int16) kmsg.MetadataResponseTopic {
+	t := kmsg.MetadataResponseTopic{
+		ErrorCode: code, Topic: asked.Topic, TopicID: asked.TopicID, AuthorizedOperations: operationsNotAsked,
+	}
+	if t.Topic == nil && code == codeInvalidRequest {
+		t.Topic = kmsg.StringPtr("")
+	}
+	return t
+}
+
+// autoCreate creates the topics that are asked for by name and do not exist, if the client and the options allow it.
+func (c *call) autoCreate(req *kmsg.MetadataRequest) {
+	o := &c.server.options
+	if o.DisableAutoCreateTopics || c.version >= 4 && !req.AllowAutoTopicCreation || anyByID(req.Topics) {
+		return
+	}
+	missing := c.missingTopics(req)
+	if len(missing) == 0 || len(missing)*int(o.NumPartitions) > maxCreatedPartitions {
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.conn.ctx, autoCreateTimeout)
+	defer cancel()
+	// Whether it worked shows in the topics, which are read next. One that another client created meanwhile is as good.
+	_ = errors.Join(c.server.backend.CreateTopics(ctx, missing)...)
+}
+
+// missingTopics lists the topics to create, each once.
+func (c *call) missingTopics(req *kmsg.MetadataRequest) []CreateTopic {
+	o := &c.server.options
+	topics := c.server.backend.Topics()
+	taken := make(map[string]bool) // collision keys of this request
+	var missing []CreateTopic
+	for _, asked := range req.Topics {
+		if asked.Topic == nil || !validTopicName(*asked.Topic) || isInternalName(*asked.Topic) {
+			continue
+		}
+		name := *asked.Topic
+		if _, exists := topics.ByCollision(name); exists || taken[collisionKey(name)] {
+			continue
+		}
+		taken[collisionKey(name)] = true
+		missing = append(missing, CreateTopic{
+			Name: name, ID: newTopicID(), Partitions: o.NumPartitions, Replicas: o.DefaultReplicationFactor,
+		})
+	}
+	return missing
+}

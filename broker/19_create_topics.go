@@ -1,0 +1,296 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemark-io/tidemark/topicconfig"
+)
+
+// # CreateTopics (19): versions 2-7
+//
+// Creates topics, each on its own merits, and answers when they can be used. validate_only makes the same checks and gives
+// the same answer without creating anything. A partition or replica count of -1 takes the server's default. Unknown and
+// invalid settings are refused here; the answer carries all settings in force.
+//
+// Replication is not there yet: a replica count of 1 or more is taken, even above the number of nodes, because Connect and
+// Streams ask for 3 by default, and says nothing about how many copies there are. The answer and Metadata tell the
+// replicas that there really are.
+//
+//	v4  -1 for counts
+//	v5  flexible; counts and settings in the answer
+//	v7  topic ids
+//
+// Errors: INVALID_REQUEST for a name that occurs twice (answered once), for __cluster_metadata, and for counts next to an
+// assignment; INVALID_TOPIC_EXCEPTION for an illegal name and one that differs from another only in '.' and '_';
+// TOPIC_ALREADY_EXISTS; INVALID_CONFIG; INVALID_PARTITIONS; INVALID_REPLICATION_FACTOR; INVALID_REPLICA_ASSIGNMENT;
+// POLICY_VIOLATION for every topic when the request would create more than 10,000 partitions; REQUEST_TIMED_OUT, after
+// which the topic may exist.
+func createTopicsAPI() api {
+	return api{
+		key: 19, name: "CreateTopics", min: 2, max: 7, served: 2, flexible: 5,
+		handle: decoding(kmsg.NewPtrCreateTopicsRequest, (*call).createTopics),
+	}
+}
+
+const (
+	// maxCreatedPartitions is how many partitions one request may create, as in Kafka.
+	maxCreatedPartitions = 10_000
+
+	// leastAdminTimeout is how long an admin request waits at least, whatever its client says: some say 0 and mean
+	// "do not wait for other nodes".
+	leastAdminTimeout = time.Second
+
+	clusterMetadataTopic = "__cluster_metadata"
+)
+
+// newTopic is a topic of a CreateTopics request on its way.
+type newTopic struct {
+	create CreateTopic
+	config topicconfig.Config
+	err    error
+}
+
+func (c *call) createTopics(req *kmsg.CreateTopicsRequest) (answer, error) {
+	asked := c.planTopics(req)
+	refuseTooMany(asked)
+	if !req.ValidateOnly {
+		c.createPlanned(asked, req.TimeoutMillis)
+	}
+	resp := kmsg.NewPtrCreateTopicsResponse()
+	resp.Topics = make([]kmsg.CreateTopicsResponseTopic, len(asked))
+	definitions := topicconfig.Definitions()
+	nodes := len(c.server.backend.Nodes(c.conn.info.Local))
+	for i, t := range asked {
+		resp.Topics[i] = t.response(definitions, nodes)
+	}
+	return c.reply(resp), nil
+}
+
+// planTopics checks every topic of the request. A name that occurs twice is there once, with its error.
+func (c *call) planTopics(req *kmsg.CreateTopicsRequest) []*newTopic {
+	occurs := make(map[string]int)
+	for _, t := range req.Topics {
+		occurs[t.Topic]++
+	}
+	topics := c.server.backend.Topics()
+	taken := make(map[string]bool) // collision keys of this request
+	var planned []*newTopic
+	for _, t := range req.Topics {
+		n := occurs[t.Topic]
+		if n == 0 {
+			continue // answered already
+		}
+		occurs[t.Topic] = 0
+		plan := &newTopic{create: CreateTopic{Name: t.Topic, ID: newTopicID()}}
+		plan.err = checkNewName(t.Topic, n, topics, taken)
+		if plan.err == nil {
+			plan.err = c.planTopic(plan, t)
+		}
+		planned = append(planned, plan)
+	}
+	return planned
+}
+
+// checkNewName decides whether a topic may have this name.
+func checkNewName(name string, occurs int, topics Topics, taken map[string]bool) error {
+	switch {
+	case occurs > 1:
+		return &codedError{codeInvalidRequest, "Duplicate topic name."}
+	case name == clusterMetadataTopic:
+		return &codedError{codeInvalidRequest, "Creation of internal topic " + name + " is prohibited."}
+	case !validTopicName(name):
+		return errInvalidTopic
+	}
+	if _, exists := topics.ByName(name); exists {
+		return &codedError{codeTopicAlreadyExists, "Topic '" + name + "' already exists."}
+	}
+	key := collisionKey(name)
+	if other, exists := topics.ByCollision(name); exists {
+		return &codedError{codeInvalidTopicException, "Topic '" + name + "' collides with existing topic: " + other.Name}
+	}
+	if taken[key] {
+		return ErrTopicCollides
+	}
+	taken[key] = true
+	return nil
+}
+
+// planTopic fills in the rest of a topic whose name is good.
+func (c *call) planTopic(plan *newTopic, t kmsg.CreateTopicsRequestTopic) (err error) {
+	overrides := make(map[string]string, len(t.Configs))
+	for _, config := range t.Configs {
+		if config.Value == nil {
+			return &codedError{codeInvalidConfig, "Null value not supported for topic configs: " + config.Name}
+		}
+		overrides[config.Name] = *config.Value
+	}
+	if plan.config, err = c.server.backend.ResolveConfig(t.Topic, overrides); err != nil {
+		return err
+	}
+	plan.create.Overrides = overrides
+	if len(t.ReplicaAssignment) > 0 {
+		plan.create.Partitions, plan.create.Replicas, err = c.assignedCounts(t)
+		return err
+	}
+	plan.create.Partitions, plan.create.Replicas, err = c.counts(t)
+	return err
+}
+
+// counts reads the partition and replica counts, and takes the defaults for -1.
+func (c *call) counts(t kmsg.CreateTopicsRequestTopic) (partitions int32, replicas int16, err error) {
+	partitions, replicas = t.NumPartitions, t.ReplicationFactor
+	if replicas == -1 {
+		replicas = c.server.options.DefaultReplicationFactor
+	}
+	if replicas < 1 {
+		return 0, 0, &codedError{codeInvalidReplicationFactor, "Replication factor must be larger than 0, or -1 to use the default value."}
+	}
+	if partitions == -1 {
+		partitions = c.server.options.NumPartitions
+	}
+	if partitions < 1 {
+		return 0, 0, &codedError{codeInvalidPartitions, "Number of partitions must be larger than 0, or -1 to use the default value."}
+	}
+	return partitions, replicas, nil
+}
+
+// assignedCounts reads the counts off an assignment of replicas, which must be whole: partitions 0 to n-1 once each, with
+// the same number of replicas, on nodes that exist.
+func (c *call) assignedCounts(t kmsg.CreateTopicsRequestTopic) (partitions int32, replicas int16, err error) {
+	if t.NumPartitions != -1 {
+		return 0, 0, &codedError{codeInvalidRequest, "A manual partition assignment was specified, but numPartitions was not set to -1."}
+	}
+	if t.ReplicationFactor != -1 {
+		return 0, 0, &codedError{codeInvalidRequest, "A manual partition assignment was specified, but replication factor was not set to -1."}
+	}
+	nodes := make(map[int32]bool)
+	for _, n := range c.server.backend.Nodes(c.conn.info.Local) {
+		nodes[n.ID] = true
+	}
+	n := len(t.ReplicaAssignment)
+	seen := make([]bool, n)
+	for _, a := range t.ReplicaAssignment {
+		if a.Partition < 0 || int(a.Partition) >= n {
+			return 0, 0, badAssignment("partition %d is outside of [0, %d)", a.Partition, n)
+		}
+		if seen[a.Partition] {
+			return 0, 0, badAssignment("partition %d is assigned twice", a.Partition)
+		}
+		seen[a.Partition] = true
+		if err := checkReplicas(a, len(t.ReplicaAssignment[0].Replicas), nodes); err != nil {
+			return 0, 0, err
+		}
+	}
+	return int32(n), int16(len(t.ReplicaAssignment[0].Replicas)), nil
+}
+
+func checkReplicas(a kmsg.CreateTopicsRequestTopicReplicaAssignment, want int, nodes map[int32]bool) error {
+	if len(a.Replicas) == 0 || len(a.Replicas) > math.MaxInt16 {
+		return badAssignment("partition %d has %d replicas", a.Partition, len(a.Replicas))
+	}
+	if len(a.Replicas) != want {
+		return badAssignment("partition %d has %d replicas, others %d", a.Partition, len(a.Replicas), want)
+	}
+	seen := make(map[int32]bool, len(a.Replicas))
+	for _, id := range a.Replicas {
+		if !nodes[id] {
+			return badAssignment("partition %d is assigned to node %d, which is not there", a.Partition, id)
+		}
+		if seen[id] {
+			return badAssignment("partition %d is assigned to node %d twice", a.Partition, id)
+		}
+		seen[id] = true
+	}
+	return nil
+}
+
+func badAssignment(format string, args ...any) error {
+	return &codedError{codeInvalidReplicaAssignment, fmt.Sprintf(format, args...)}
+}
+
+// refuseTooMany refuses every topic of a request that would create too many partitions.
+func refuseTooMany(asked []*newTopic) {
+	var total int64
+	for _, t := range asked {
+		if t.err == nil {
+			total += int64(t.create.Partitions)
+		}
+	}
+	if total <= maxCreatedPartitions {
+		return
+	}
+	text := fmt.Sprintf("Excessively large number of partitions per request: %d, the limit is %d.", total, maxCreatedPartitions)
+	for _, t := range asked {
+		if t.err == nil {
+			t.err = &codedError{codePolicyViolation, text}
+		}
+	}
+}
+
+// createPlanned creates the topics that passed every check.
+func (c *call) createPlanned(asked []*newTopic, timeoutMillis int32) {
+	var good []*newTopic
+	var creates []CreateTopic
+	for _, t := range asked {
+		if t.err == nil {
+			good = append(good, t)
+			creates = append(creates, t.create)
+		}
+	}
+	if len(good) == 0 {
+		return
+	}
+	ctx, cancel := c.adminContext(timeoutMillis)
+	defer cancel()
+	for i, err := range c.server.backend.CreateTopics(ctx, creates) {
+		good[i].err = err
+	}
+}
+
+// adminContext ends when an admin request has waited for as long as its client wants, or when the client is gone.
+func (c *call) adminContext(timeoutMillis int32) (context.Context, context.CancelFunc) {
+	timeout := max(time.Duration(timeoutMillis)*time.Millisecond, leastAdminTimeout)
+	return context.WithTimeout(c.conn.ctx, timeout)
+}
+
+// Where a setting's value comes from, with Kafka's numbers.
+const (
+	sourceTopic        int8 = 1
+	sourceStaticBroker int8 = 4
+	sourceDefault      int8 = 5
+)
+
+func (t *newTopic) response(definitions []topicconfig.Definition, nodes int) kmsg.CreateTopicsResponseTopic {
+	r := kmsg.NewCreateTopicsResponseTopic()
+	r.Topic = t.create.Name
+	r.NumPartitions, r.ReplicationFactor = -1, -1
+	if t.err != nil {
+		r.ErrorCode, r.ErrorMessage = codeOf(t.err), message(t.err)
+		return r
+	}
+	r.TopicID = t.create.ID
+	r.NumPartitions = t.create.Partitions
+	r.ReplicationFactor = int16(min(int(t.create.Replicas), nodes))
+	r.Configs = make([]kmsg.CreateTopicsResponseTopicConfig, len(definitions))
+	for i, d := range definitions {
+		value := t.config.Value(d.Name)
+		r.Configs[i] = kmsg.CreateTopicsResponseTopicConfig{Name: d.Name, Value: &value, Source: configSource(t.config, d, value)}
+	}
+	return r
+}
+
+// configSource says who set a setting. A value that is Kafka's default counts as set by nobody.
+func configSource(c topicconfig.Config, d topicconfig.Definition, value string) int8 {
+	switch {
+	case c.Overridden(d.Name):
+		return sourceTopic
+	case value != d.Default:
+		return sourceStaticBroker
+	}
+	return sourceDefault
+}

@@ -1,0 +1,53 @@
+package broker
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// # InitProducerId (22): versions 0-5
+//
+// Gives an idempotent producer its id: one that nobody ever had, with epoch 0, whatever pair of id and epoch the producer
+// had before. A transactional id is answered as one whose coordinator cannot be found.
+//
+//	v2  flexible
+//	v3  the id and epoch that the producer has
+//	v4  PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (transactional only)
+//	v5  TRANSACTION_ABORTABLE (transactional only)
+//
+// Errors: INVALID_REQUEST for an empty transactional id, or an id without an epoch or the other way round;
+// COORDINATOR_NOT_AVAILABLE for a transactional id, or when no id can be allocated.
+func initProducerIDAPI() api {
+	return api{
+		key: 22, name: "InitProducerId", min: 0, max: 5, served: 0, flexible: 2,
+		handle: decoding(kmsg.NewPtrInitProducerIDRequest, (*call).initProducerID),
+	}
+}
+
+// producerIDTimeout bounds how long a request waits for an id.
+const producerIDTimeout = 30 * time.Second
+
+func (c *call) initProducerID(req *kmsg.InitProducerIDRequest) (answer, error) {
+	resp := kmsg.NewPtrInitProducerIDResponse()
+	resp.ProducerID, resp.ProducerEpoch = -1, -1
+	switch {
+	case req.TransactionalID != nil && *req.TransactionalID == "",
+		c.version >= 3 && (req.ProducerID == -1) != (req.ProducerEpoch == -1):
+		resp.ErrorCode = codeInvalidRequest
+	case req.TransactionalID != nil:
+		resp.ErrorCode = codeCoordinatorNotAvailable
+	default:
+		ctx, cancel := context.WithTimeout(c.conn.ctx, producerIDTimeout)
+		defer cancel()
+		id, err := c.server.backend.NextProducerID(ctx)
+		if err != nil {
+			// Whatever the cause, a producer that retries is all it takes, and this is the code it retries.
+			resp.ErrorCode = codeCoordinatorNotAvailable
+			break
+		}
+		resp.ProducerID, resp.ProducerEpoch = id, 0
+	}
+	return c.reply(resp), nil
+}

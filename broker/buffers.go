@@ -1,0 +1,58 @@
+package broker
+
+import (
+	"math/bits"
+	"sync"
+)
+
+// Buffers come in powers of two from 1 KiB to 4 MiB. A larger one is allocated for its one use.
+const (
+	smallestBufferBits = 10
+	largestBufferBits  = 22
+)
+
+// buffers lends byte slices for request bodies and response frames. Whoever takes one gives it back once, when nothing
+// aliases it any more; what is given back may be overwritten at once.
+type buffers struct {
+	pools  [largestBufferBits - smallestBufferBits + 1]sync.Pool
+	poison bool // tests: overwrite what is given back, so that a use after it shows
+}
+
+// take returns a buffer of length n with anything in it.
+func (p *buffers) take(n int) []byte {
+	class := bufferClass(n)
+	if class < 0 {
+		return make([]byte, n)
+	}
+	if b, ok := p.pools[class].Get().(*[]byte); ok {
+		return (*b)[:n]
+	}
+	return make([]byte, n, 1<<(class+smallestBufferBits))
+}
+
+// give takes a buffer back. A buffer that has grown past its size at birth is kept under its new size.
+func (p *buffers) give(b []byte) {
+	b = b[:cap(b)]
+	if p.poison {
+		for i := range b {
+			b[i] = 0xDB
+		}
+	}
+	class := bits.Len(uint(len(b))) - 1 - smallestBufferBits // round down: a pool's buffers are at least its size
+	if class < 0 || class >= len(p.pools) {
+		return
+	}
+	p.pools[class].Put(&b)
+}
+
+// bufferClass is the smallest class that holds n bytes, or -1 when n is larger than all of them.
+func bufferClass(n int) int {
+	if n <= 1<<smallestBufferBits {
+		return 0
+	}
+	class := bits.Len(uint(n-1)) - smallestBufferBits
+	if class > largestBufferBits-smallestBufferBits {
+		return -1
+	}
+	return class
+}

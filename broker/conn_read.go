@@ -1,0 +1,279 @@
+package broker
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+// readRequests is the reader goroutine: it reads and executes requests until the connection ends, and records why.
+func (c *conn) readRequests() {
+	for {
+		if err := c.awaitRequest(); err != nil {
+			return
+		}
+		size, head, err := c.readHead()
+		if err != nil {
+			return
+		}
+		a, err := c.admit(head)
+		if err != nil {
+			c.refuse(size, err)
+			return
+		}
+		if err := c.serveRequest(a, head, size); err != nil {
+			return
+		}
+	}
+}
+
+// errEnded says that the connection ends and that c.end knows why.
+var errEnded = errors.New("the connection ends")
+
+// endWith records why the connection ends and returns [errEnded].
+func (c *conn) endWith(reason CloseReason, cause error) error {
+	if c.reading.Err() != nil {
+		reason, cause = ClosedShutdown, nil // the read was interrupted on purpose
+	}
+	c.end(reason, cause)
+	return errEnded
+}
+
+// awaitRequest waits for the first byte of a request. The connection may be silent for as long as an answer is under way,
+// and ConnectionsMaxIdle after that.
+func (c *conn) awaitRequest() error {
+	if c.in.Buffered() > 0 && c.reading.Err() == nil {
+		return nil
+	}
+	limit := c.server.options.ConnectionsMaxIdle
+	quietSince := time.Now()
+	for {
+		deadline := later(quietSince, c.opened.Add(time.Duration(c.active.Load()))).Add(limit)
+		if c.waiting.Load() > 0 {
+			deadline = time.Now().Add(limit)
+		}
+		if !time.Now().Before(deadline) {
+			return c.endWith(ClosedIdle, nil)
+		}
+		if err := c.nc.SetReadDeadline(deadline); err != nil {
+			return c.endWith(readFailure(err), err)
+		}
+		if c.reading.Err() != nil { // after setting the deadline, which may have replaced that of stopReading
+			return c.endWith(ClosedShutdown, nil)
+		}
+		_, err := c.in.Peek(1)
+		switch {
+		case err == nil:
+			return nil
+		case !isTimeout(err) || c.reading.Err() != nil:
+			return c.endWith(readFailure(err), err)
+		}
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// readHead reads the size of a frame and looks at the first eight bytes after it, which stay to be read.
+func (c *conn) readHead() (size int, head requestHeader, err error) {
+	if err := c.setRequestDeadline(0); err != nil {
+		return 0, requestHeader{}, err
+	}
+	prefix, err := c.in.Peek(sizeBytes)
+	if err != nil {
+		return 0, requestHeader{}, c.endWith(readFailure(err), err)
+	}
+	declared := int32(binary.BigEndian.Uint32(prefix))
+	if declared < smallestHeader || declared > c.server.options.SocketRequestMaxBytes {
+		err := fmt.Errorf("a frame of %d bytes, not in [%d, %d]", declared, smallestHeader, c.server.options.SocketRequestMaxBytes)
+		return 0, requestHeader{}, c.refuse(int(declared), &refusal{header: requestHeader{key: -1, version: -1}, err: err})
+	}
+	c.requests++
+	both, err := c.in.Peek(sizeBytes + fixedHeader)
+	if err != nil {
+		return 0, requestHeader{}, c.endWith(readFailure(err), err)
+	}
+	head = parseFixedHeader(both[sizeBytes:])
+	_, _ = c.in.Discard(sizeBytes) // it is in the buffer
+	return int(declared), head, nil
+}
+
+// setRequestDeadline gives the rest of a request its time.
+func (c *conn) setRequestDeadline(size int) error {
+	d := c.server.options.RequestReadTimeout
+	d += time.Duration(size>>20) * (d / 30)
+	if err := c.nc.SetReadDeadline(time.Now().Add(d)); err != nil {
+		return c.endWith(readFailure(err), err)
+	}
+	if c.reading.Err() != nil {
+		return c.endWith(ClosedShutdown, nil)
+	}
+	return nil
+}
+
+// refusal is a request that Kafka answers by closing the connection.
+type refusal struct {
+	header requestHeader
+	api    *api // nil when there is none of that key
+	err    error
+}
+
+func (r *refusal) Error() string { return r.err.Error() }
+
+func (r *refusal) Unwrap() error { return r.err }
+
+// admit finds the API of a request and decides whether its body is worth reading.
+func (c *conn) admit(h requestHeader) (*api, error) {
+	a := c.server.apis[h.key]
+	switch {
+	case a == nil:
+		return nil, &refusal{header: h, err: fmt.Errorf("no API of key %d is served", h.key)}
+	case !a.supports(h.version) && a.key != apiVersionsKey:
+		err := fmt.Errorf("version %d of %s is not served, only %d to %d are", h.version, a.name, a.served, a.max)
+		return nil, &refusal{header: h, api: a, err: err}
+	}
+	return a, nil
+}
+
+// refuse reports a request whose body was not read and ends the connection. It looks for the client's id in what has
+// arrived of the header.
+func (c *conn) refuse(size int, why error) error {
+	var r *refusal
+	if !errors.As(why, &r) {
+		r = &refusal{header: requestHeader{key: -1, version: -1}, err: why}
+	}
+	if r.header.key >= 0 {
+		head, _ := c.in.Peek(min(size, c.in.Size())) // a short header leaves the client unnamed
+		if h, _, err := parseHeader(head, func(int16, int16) bool { return false }); err == nil {
+			c.clientID = strings.Clone(h.clientID)
+		}
+	}
+	return c.reportRefused(r.header, r.api, int64(size), r.err)
+}
+
+// reportRefused tells the one event of a refused request and ends the connection.
+func (c *conn) reportRefused(h requestHeader, a *api, size int64, why error) error {
+	e := RequestRefused{Connection: c.info, Key: h.key, Version: h.version, ClientID: c.clientID, Bytes: size, Err: why}
+	if a != nil {
+		e.API = a.name
+	}
+	c.server.events.RequestRefused(e)
+	return c.endWith(ClosedRefused, why)
+}
+
+// serveRequest reads the frame of a request, executes it and queues its answer.
+func (c *conn) serveRequest(a *api, head requestHeader, size int) error {
+	share, budget, err := c.server.price(a, size)
+	if err != nil {
+		return c.refuse(size, &refusal{header: head, api: a, err: err})
+	}
+	if err := budget.acquire(c.reading, share); err != nil {
+		return c.endWith(ClosedShutdown, nil)
+	}
+	answer, done, err := c.readAndExecute(a, size)
+	budget.release(share)
+	if err != nil {
+		return err
+	}
+	if answer == nil {
+		done.done.Latency = time.Since(done.arrived)
+		c.server.events.RequestDone(done.done)
+		return nil
+	}
+	done.answer = answer
+	return c.enqueue(done)
+}
+
+// readAndExecute reads a frame into a borrowed buffer and runs its handler. The buffer is back when it returns.
+func (c *conn) readAndExecute(a *api, size int) (answer, outgoing, error) {
+	if err := c.setRequestDeadline(size); err != nil {
+		return nil, outgoing{}, err
+	}
+	frame := c.server.buffers.take(size)
+	defer func() { c.server.buffers.give(frame) }()
+	if _, err := io.ReadFull(c.in, frame); err != nil {
+		return nil, outgoing{}, c.endWith(readFailure(err), err)
+	}
+	out := outgoing{arrived: time.Now()}
+
+	h, body, err := parseHeader(frame, func(_, version int16) bool { return a.supports(version) && a.isFlexible(version) })
+	if c.clientID != h.clientID {
+		c.clientID = strings.Clone(h.clientID)
+	}
+	h.clientID = c.clientID
+	if err != nil {
+		return nil, outgoing{}, c.reportRefused(h, a, int64(size), err)
+	}
+	out.done = RequestDone{
+		ConnectionID: c.info.ID, API: a.name, Key: h.key, Version: h.version, ClientID: h.clientID, BytesIn: size,
+	}
+	answer, err := c.execute(a, &call{requestHeader: h, api: a, server: c.server, conn: c, arrived: out.arrived, body: body}, &out)
+	if err != nil {
+		return nil, outgoing{}, c.failRequest(h, a, size, err)
+	}
+	return answer, out, nil
+}
+
+// execute runs a handler and turns a panic into an error.
+func (c *conn) execute(a *api, call *call, out *outgoing) (answer answer, err error) {
+	err = c.guard(&out.done, func() (err error) {
+		answer, err = a.handle(call)
+		return err
+	})
+	return answer, err
+}
+
+// failRequest ends the connection because of a request that has no answer.
+func (c *conn) failRequest(h requestHeader, a *api, size int, err error) error {
+	var hang *hangUp
+	if !errors.As(err, &hang) {
+		hang = &hangUp{ClosedRefused, err}
+	}
+	if hang.reason == ClosedRefused {
+		return c.reportRefused(h, a, int64(size), hang.err)
+	}
+	return c.endWith(hang.reason, hang.err)
+}
+
+// guard runs f. A panic is reported and becomes an error that ends the connection; nobody else notices.
+func (c *conn) guard(r *RequestDone, f func() error) (err error) {
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		c.server.events.Panicked(Panicked{
+			Connection: c.info, API: r.API, Key: r.Key, Version: r.Version, ClientID: r.ClientID,
+			Value: v, Stack: debug.Stack(),
+		})
+		err = &hangUp{ClosedPanic, fmt.Errorf("panic: %v", v)}
+	}()
+	return f()
+}
+
+// enqueue hands an answer to the writer, and then waits while too many bytes of answers are queued.
+func (c *conn) enqueue(out outgoing) error {
+	c.waiting.Add(1)
+	c.weight.Add(int64(out.answer.weight()))
+	select {
+	case c.queue <- out:
+	case <-c.ctx.Done():
+		return errEnded
+	}
+	for c.weight.Load() > int64(c.server.options.QueuedMaxResponseBytes) {
+		select {
+		case <-c.written:
+		case <-c.ctx.Done():
+			return errEnded
+		}
+	}
+	return nil
+}

@@ -1,0 +1,330 @@
+package broker
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Epochs of a fetch session that have a meaning of their own; a running session counts from 1.
+const (
+	initialSessionEpoch int32 = 0  // a full fetch that asks for a session
+	finalSessionEpoch   int32 = -1 // a full fetch without a session; ends the one it names
+)
+
+// sessionRest is how long a session must have been unused before it can be replaced by one of any size, and how old it
+// must be before it can be replaced by a larger one.
+const sessionRest = 2 * time.Minute
+
+// sessionCache keeps fetch sessions (KIP-227): what a client wants to fetch, so that it sends only changes, and what it
+// was told last, so that it gets only changes.
+//
+// A full cache makes room by removing a session that was unused for sessionRest, or one that is older than that and
+// smaller than the new one. If there is none the client gets no session, which costs bandwidth and nothing else.
+type sessionCache struct {
+	max int
+
+	mu       sync.Mutex
+	sessions map[int32]*fetchSession // by id
+}
+
+// fetchSession is one session. The partitions are answered in order, and those that returned data go to the end of it, so
+// that no partition starves the others.
+type fetchSession struct {
+	id      int32
+	byID    bool // topics are named by id
+	created time.Time
+	used    atomic.Int64 // when it was used last, ns since 1970
+	size    atomic.Int64 // partitions
+
+	mu    sync.Mutex
+	epoch int32 // that the next request must have
+	parts map[sessionKey]*sessionPartition
+	order []*sessionPartition
+}
+
+// sessionKey names a partition of a session, by id or by name.
+type sessionKey struct {
+	id    TopicID
+	topic string
+	index int32
+}
+
+// sessionPartition is a partition of a session: what is asked, and what was answered last.
+type sessionPartition struct {
+	sessionKey
+	offset       int64
+	maxBytes     int32
+	currentEpoch int32
+	lastEpoch    int32
+
+	highWatermark int64 // as told last; -1 when nothing, or an error, was told
+	logStart      int64
+}
+
+func newSessionCache(max int) *sessionCache {
+	return &sessionCache{max: max, sessions: make(map[int32]*fetchSession)}
+}
+
+// begin reads what a request says of its session, and returns the partitions to fetch, the session that they belong to if
+// there is one, and the error of the whole response. Names may alias the request.
+func (c *sessionCache) begin(req *kmsg.FetchRequest) (items []fetchItem, s *fetchSession, code int16) {
+	switch {
+	case req.SessionEpoch == finalSessionEpoch:
+		c.end(req.SessionID)
+		return fullItems(req), nil, codeNone
+	case req.SessionEpoch == initialSessionEpoch:
+		c.end(req.SessionID)
+		items = fullItems(req)
+		s = c.create(req.Version >= 13, len(items))
+		if s != nil {
+			s.fill(items)
+		}
+		return items, s, codeNone
+	}
+	s = c.find(req.SessionID)
+	if s == nil {
+		return nil, nil, codeFetchSessionIDNotFound
+	}
+	items, code = s.advance(req)
+	if code != codeNone {
+		return nil, nil, code
+	}
+	if len(items) == 0 {
+		c.end(s.id)
+		return nil, nil, codeNone
+	}
+	return items, s, codeNone
+}
+
+func (c *sessionCache) find(id int32) *fetchSession {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sessions[id]
+}
+
+func (c *sessionCache) end(id int32) {
+	if id == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.sessions, id)
+}
+
+// create makes a session for so many partitions, or returns nil when there is no room.
+func (c *sessionCache) create(byID bool, size int) *fetchSession {
+	if size == 0 {
+		return nil
+	}
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.sessions) >= c.max && !c.evictLocked(now, size) {
+		return nil
+	}
+	s := &fetchSession{
+		id: c.freeIDLocked(), byID: byID, created: now, epoch: 1,
+		parts: make(map[sessionKey]*sessionPartition, size),
+	}
+	s.used.Store(now.UnixNano())
+	s.size.Store(int64(size))
+	c.sessions[s.id] = s
+	return s
+}
+
+// evictLocked removes the session unused for longest if that is long enough, or else the smallest old one that is smaller
+// than the new one.
+func (c *sessionCache) evictLocked(now time.Time, size int) bool {
+	var stalest, smallest *fetchSession
+	for _, s := range c.sessions {
+		if stalest == nil || s.used.Load() < stalest.used.Load() {
+			stalest = s
+		}
+		if now.Sub(s.created) > sessionRest && (smallest == nil || s.size.Load() < smallest.size.Load()) {
+			smallest = s
+		}
+	}
+	switch {
+	case stalest != nil && now.UnixNano()-stalest.used.Load() > int64(sessionRest):
+		delete(c.sessions, stalest.id)
+	case smallest != nil && smallest.size.Load() < int64(size):
+		delete(c.sessions, smallest.id)
+	default:
+		return false
+	}
+	return true
+}
+
+// freeIDLocked picks an id at random, so that nobody meets another's session by counting.
+func (c *sessionCache) freeIDLocked() int32 {
+	for {
+		id := rand.Int32N(math.MaxInt32) + 1 // never 0, which is no session
+		if c.sessions[id] == nil {
+			return id
+		}
+	}
+}
+
+// len is the number of sessions.
+func (c *sessionCache) len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.sessions)
+}
+
+// fullItems are the partitions of a full fetch.
+func fullItems(req *kmsg.FetchRequest) []fetchItem {
+	n := 0
+	for i := range req.Topics {
+		n += len(req.Topics[i].Partitions)
+	}
+	items := make([]fetchItem, 0, n)
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			items = append(items, fetchItem{
+				topic: t.Topic, id: t.TopicID, index: p.Partition,
+				offset: p.FetchOffset, maxBytes: p.PartitionMaxBytes,
+				currentEpoch: p.CurrentLeaderEpoch, lastEpoch: p.LastFetchedEpoch,
+				leader: -1, leaderEpoch: noEpoch,
+			})
+		}
+	}
+	return items
+}
+
+// fill makes the items the partitions of a new session, and tells them so.
+func (s *fetchSession) fill(items []fetchItem) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range items {
+		items[i].cached = s.putLocked(&items[i])
+	}
+	s.size.Store(int64(len(s.order)))
+}
+
+// putLocked adds a partition or changes what is asked of it.
+func (s *fetchSession) putLocked(it *fetchItem) *sessionPartition {
+	key := sessionKey{id: it.id, topic: it.topic, index: it.index}
+	p := s.parts[key]
+	if p == nil {
+		key.topic = strings.Clone(key.topic)
+		p = &sessionPartition{sessionKey: key, highWatermark: -1, logStart: -1}
+		s.parts[key] = p
+		s.order = append(s.order, p)
+	}
+	p.offset, p.maxBytes, p.currentEpoch, p.lastEpoch = it.offset, it.maxBytes, it.currentEpoch, it.lastEpoch
+	return p
+}
+
+// advance takes the changes of an incremental request and returns all partitions of the session.
+func (s *fetchSession) advance(req *kmsg.FetchRequest) ([]fetchItem, int16) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case req.SessionEpoch != s.epoch:
+		return nil, codeInvalidFetchSessionEpoch
+	case s.byID != (req.Version >= 13):
+		return nil, codeFetchSessionTopicIDError
+	}
+	s.epoch = nextSessionEpoch(s.epoch)
+	s.used.Store(time.Now().UnixNano())
+
+	changed := fullItems(req)
+	for i := range changed {
+		s.putLocked(&changed[i])
+	}
+	s.forgetLocked(req.ForgottenTopics)
+	s.size.Store(int64(len(s.order)))
+	items := make([]fetchItem, len(s.order))
+	for i, p := range s.order {
+		items[i] = fetchItem{
+			topic: p.topic, id: p.id, index: p.index,
+			offset: p.offset, maxBytes: p.maxBytes, currentEpoch: p.currentEpoch, lastEpoch: p.lastEpoch,
+			cached: p, leader: -1, leaderEpoch: noEpoch,
+		}
+	}
+	return items, codeNone
+}
+
+// nextSessionEpoch counts up from 1; after the largest number comes 1 again.
+func nextSessionEpoch(epoch int32) int32 {
+	if epoch == math.MaxInt32 {
+		return 1
+	}
+	return epoch + 1
+}
+
+func (s *fetchSession) forgetLocked(topics []kmsg.FetchRequestForgottenTopic) {
+	before := len(s.parts)
+	for _, t := range topics {
+		for _, index := range t.Partitions {
+			delete(s.parts, sessionKey{id: t.TopicID, topic: t.Topic, index: index})
+		}
+	}
+	if len(s.parts) == before {
+		return
+	}
+	kept := s.order[:0]
+	for _, p := range s.order {
+		if s.parts[p.sessionKey] == p {
+			kept = append(kept, p)
+		}
+	}
+	clear(s.order[len(kept):])
+	s.order = kept
+}
+
+// finish decides which partitions the answer has, remembers what they are told, and moves those with records to the end.
+func (s *fetchSession) finish(f *fetchAnswer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used.Store(time.Now().UnixNano())
+	served := make(map[*sessionPartition]bool)
+	kept := f.items[:0]
+	for i := range f.items {
+		it := f.items[i]
+		if it.cached.changed(&it.found) || !f.incremental {
+			kept = append(kept, it)
+		}
+		if it.found.size > 0 {
+			served[it.cached] = true
+		}
+	}
+	f.items = kept
+	if len(served) > 0 {
+		s.moveToEndLocked(served)
+	}
+}
+
+// changed reports whether the client must be told, and takes it as told.
+func (p *sessionPartition) changed(r *fetched) bool {
+	news := r.size > 0 || r.isNews() || r.highWatermark != p.highWatermark || r.logStart != p.logStart
+	p.highWatermark, p.logStart = r.highWatermark, r.logStart
+	if r.code != codeNone {
+		p.highWatermark = -1 // the next answer without an error is news
+	}
+	return news
+}
+
+func (s *fetchSession) moveToEndLocked(served map[*sessionPartition]bool) {
+	order := make([]*sessionPartition, 0, len(s.order))
+	for _, p := range s.order {
+		if !served[p] {
+			order = append(order, p)
+		}
+	}
+	for _, p := range s.order {
+		if served[p] {
+			order = append(order, p)
+		}
+	}
+	s.order = order
+}

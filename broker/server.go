@@ -1,0 +1,246 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// Server serves Kafka clients. Make one with [New], give it listeners with [Server.Serve], end it with
+// [Server.Shutdown]. All methods are safe for concurrent use.
+type Server struct {
+	options  Options
+	events   Events
+	backend  Backend
+	apis     map[int16]*api // by key
+	sessions *sessionCache
+	buffers  buffers
+	produce  *budget // request bytes of Produce
+	control  *budget // request bytes of everything else, times decodedFactor
+
+	produceRequests sync.Pool // of *kmsg.ProduceRequest
+
+	conns    sync.WaitGroup
+	stopping chan struct{} // closed by stop
+
+	mu struct {
+		sync.Mutex
+		listeners map[net.Listener]struct{}
+		open      map[*conn]struct{}
+		perIP     map[string]int
+		lastID    uint64
+		stopped   bool
+	}
+}
+
+// New returns a server that listens to nobody yet. It fails when an option is out of range.
+func New(o Options) (*Server, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{
+		options:  o,
+		events:   o.Events,
+		backend:  o.Backend,
+		apis:     make(map[int16]*api),
+		sessions: newSessionCache(max(o.MaxIncrementalFetchSessions, 0)),
+		produce:  newBudget(o.QueuedMaxRequestBytes / 2),
+		control:  newBudget(o.QueuedMaxRequestBytes / 2),
+		stopping: make(chan struct{}),
+	}
+	for _, a := range apiTable() {
+		s.apis[a.key] = &a
+	}
+	s.mu.listeners = make(map[net.Listener]struct{})
+	s.mu.open = make(map[*conn]struct{})
+	s.mu.perIP = make(map[string]int)
+	return s, nil
+}
+
+// price says what a request costs before its body is read, and from which budget.
+func (s *Server) price(a *api, size int) (int64, *budget, error) {
+	if a.key == produceKey {
+		return int64(size), s.produce, nil
+	}
+	share := int64(size) * decodedFactor
+	if share > s.control.capacity {
+		return 0, nil, fmt.Errorf("a %s request of %d bytes, more than %d", a.name, size, s.control.capacity/decodedFactor)
+	}
+	return share, s.control, nil
+}
+
+// Serve accepts connections on l and serves each on goroutines of its own. It returns nil after [Server.Shutdown], and an
+// error when the listener fails for good; connections that are open then stay open. Failures to accept that may pass,
+// such as too many open files, are reported and waited out. Serve closes l when it returns. Several listeners may be
+// served at the same time.
+func (s *Server) Serve(l net.Listener) error {
+	if !s.addListener(l) {
+		_ = l.Close() // it never served anyone
+		return nil
+	}
+	defer s.removeListener(l)
+
+	var pause time.Duration
+	for {
+		nc, err := l.Accept()
+		if err == nil {
+			pause = 0
+			s.accept(nc)
+			continue
+		}
+		if s.isStopped() {
+			return nil
+		}
+		s.events.AcceptFailed(l.Addr(), err)
+		if errors.Is(err, net.ErrClosed) {
+			return fmt.Errorf("listener %s: %w", l.Addr(), err)
+		}
+		pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+		select {
+		case <-time.After(pause):
+		case <-s.stopping:
+			return nil
+		}
+	}
+}
+
+func (s *Server) addListener(l net.Listener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.stopped {
+		return false
+	}
+	s.mu.listeners[l] = struct{}{}
+	return true
+}
+
+func (s *Server) removeListener(l net.Listener) {
+	s.mu.Lock()
+	delete(s.mu.listeners, l)
+	s.mu.Unlock()
+	_ = l.Close() // it was closed before, or has failed
+}
+
+func (s *Server) isStopped() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.stopped
+}
+
+// accept starts to serve a connection, or closes it when it is above a limit.
+func (s *Server) accept(nc net.Conn) {
+	c, refused := s.addConn(nc)
+	if c == nil {
+		_ = nc.Close() // nothing was exchanged
+		if refused.Limit != "" {
+			s.events.ConnectionRefused(refused)
+		}
+		return
+	}
+	go func() {
+		defer s.conns.Done()
+		defer s.removeConn(c)
+		c.serve()
+	}()
+}
+
+// addConn registers a connection. It returns nil when the server is stopped or a limit is reached; only then, refused has
+// a Limit.
+func (s *Server) addConn(nc net.Conn) (c *conn, refused ConnectionRefused) {
+	ip := hostOf(nc.RemoteAddr())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.stopped {
+		return nil, ConnectionRefused{}
+	}
+	refused = ConnectionRefused{Local: nc.LocalAddr(), Remote: nc.RemoteAddr()}
+	if n := s.options.MaxConnections; n > 0 && len(s.mu.open) >= n {
+		refused.Limit, refused.Open = "max.connections", len(s.mu.open)
+		return nil, refused
+	}
+	if n := s.options.MaxConnectionsPerIP; n > 0 && s.mu.perIP[ip] >= n {
+		refused.Limit, refused.Open = "max.connections.per.ip", s.mu.perIP[ip]
+		return nil, refused
+	}
+	s.mu.lastID++
+	c = newConn(s, nc, s.mu.lastID)
+	s.mu.open[c] = struct{}{}
+	s.mu.perIP[ip]++
+	s.conns.Add(1)
+	return c, ConnectionRefused{}
+}
+
+func (s *Server) removeConn(c *conn) {
+	ip := hostOf(c.nc.RemoteAddr())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.mu.open, c)
+	if s.mu.perIP[ip]--; s.mu.perIP[ip] == 0 {
+		delete(s.mu.perIP, ip)
+	}
+}
+
+func hostOf(a net.Addr) string {
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		return tcp.IP.String()
+	}
+	return a.String()
+}
+
+// Shutdown ends the server. It closes the listeners and lets no further request in; requests that were read are executed
+// and answered, parked fetches at once with what there is. A connection is closed after its last answer. When ctx ends
+// first, the connections that are left are cut off. Either way Shutdown returns when every goroutine of the server has
+// ended; the error is the context's when connections were cut off. The backend and the logs must work until it returns.
+func (s *Server) Shutdown(ctx context.Context) error {
+	for _, c := range s.stop() {
+		c.stopReading()
+	}
+	ended := make(chan struct{})
+	go func() {
+		s.conns.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+	}
+	for _, c := range s.openConns() {
+		c.end(ClosedShutdown, context.Cause(ctx))
+		c.hangUp()
+	}
+	<-ended
+	return context.Cause(ctx)
+}
+
+// stop closes the listeners and returns the connections that are open. No connection is added after it.
+func (s *Server) stop() []*conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.mu.stopped {
+		s.mu.stopped = true
+		close(s.stopping)
+	}
+	for l := range s.mu.listeners {
+		_ = l.Close() // Serve sees it and returns
+	}
+	return s.openLocked()
+}
+
+func (s *Server) openConns() []*conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.openLocked()
+}
+
+func (s *Server) openLocked() []*conn {
+	open := make([]*conn, 0, len(s.mu.open))
+	for c := range s.mu.open {
+		open = append(open, c)
+	}
+	return open
+}

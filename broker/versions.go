@@ -1,0 +1,102 @@
+package broker
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// api is one row of the table of APIs.
+type api struct {
+	key      int16
+	name     string // Kafka's
+	min, max int16  // what ApiVersions tells clients
+	served   int16  // the lowest version that is answered: min, but for Produce
+	flexible int16  // the first version with compact strings and tagged fields
+
+	// handle executes a request. It owns the request's bytes until it returns. It may block on the backend and on a log
+	// that takes no more, and must not wait for what only other clients can bring about (a flush, new records): that is
+	// for the answer it returns. A nil answer means that the client expects none. An error closes the connection after
+	// the answers to earlier requests.
+	handle func(*call) (answer, error)
+}
+
+// apiTable is every API that is answered. The rows stand in the files of their handlers; absent.md has the others.
+func apiTable() []api {
+	return []api{
+		produceAPI(),
+		fetchAPI(),
+		listOffsetsAPI(),
+		metadataAPI(),
+		findCoordinatorAPI(),
+		apiVersionsAPI(),
+		createTopicsAPI(),
+		deleteTopicsAPI(),
+		initProducerIDAPI(),
+	}
+}
+
+// supports says whether a request of this version is answered as itself.
+func (a *api) supports(version int16) bool { return version >= a.served && version <= a.max }
+
+// isFlexible says whether requests and responses of this version have tagged fields.
+func (a *api) isFlexible(version int16) bool { return version >= a.flexible }
+
+// taggedResponseHeader says whether the header of a response of this version has tagged fields. That of ApiVersions never
+// has: its client cannot know yet what we speak.
+func (a *api) taggedResponseHeader(version int16) bool {
+	return a.isFlexible(version) && a.key != apiVersionsKey
+}
+
+// call is one request that is being executed.
+type call struct {
+	requestHeader
+	api     *api
+	server  *Server
+	conn    *conn
+	arrived time.Time // when the last byte was read
+	body    []byte    // the handler's until it returns
+}
+
+// decoding wraps a handler of decoded requests. Strings of the request are copies; byte slices alias the body.
+func decoding[R kmsg.Request](fresh func() R, handle func(*call, R) (answer, error)) func(*call) (answer, error) {
+	return func(c *call) (answer, error) {
+		req := fresh()
+		req.SetVersion(c.version)
+		if err := req.ReadFrom(c.body); err != nil {
+			return nil, unparsable(err)
+		}
+		return handle(c, req)
+	}
+}
+
+// decodingAliased is [decoding] without copies: strings of the request, too, alias the body. A handler clones what it
+// keeps.
+func decodingAliased[R interface {
+	kmsg.Request
+	kmsg.UnsafeReadFrom
+}](fresh func() R, handle func(*call, R) (answer, error)) func(*call) (answer, error) {
+	return func(c *call) (answer, error) {
+		req := fresh()
+		req.SetVersion(c.version)
+		if err := req.UnsafeReadFrom(c.body); err != nil {
+			return nil, unparsable(err)
+		}
+		return handle(c, req)
+	}
+}
+
+// hangUp is the error of a request that is answered by closing the connection.
+type hangUp struct {
+	reason CloseReason
+	err    error
+}
+
+func (h *hangUp) Error() string { return fmt.Sprintf("%s: %v", h.reason, h.err) }
+
+func (h *hangUp) Unwrap() error { return h.err }
+
+func unparsable(err error) error {
+	return &hangUp{ClosedRefused, fmt.Errorf("the body does not parse: %w", err)}
+}
