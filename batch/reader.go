@@ -1,7 +1,6 @@
 package batch
 
 import (
-	"fmt"
 	"io"
 )
 
@@ -182,7 +181,7 @@ func (s *recordScanner) finish() {
 	s.done = true
 	switch {
 	case s.count < 0:
-		s.fail(fmt.Errorf("the record count is %d", s.count))
+		s.fail(errRecordCount)
 	case len(s.win) > 0:
 		s.fail(errRecordsExtra)
 	default:

@@ -37,6 +37,7 @@ var (
 	errVarint        = errors.New("a variable-length integer does not end")
 	errHeaderCount   = errors.New("the header count is negative or more than the record can hold")
 	errHeaderKey     = errors.New("a header key is null")
+	errRecordCount   = errors.New("the record count is negative")
 	errRecordLength  = errors.New("the record's length is negative or more than what remains")
 	errRecordMissing = errors.New("there are fewer records than the header counts")
 	errRecordsExtra  = errors.New("something follows the last record that the header counts")

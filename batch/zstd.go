@@ -28,6 +28,7 @@ import (
 const (
 	zstdMagic         = 0xfd2fb528
 	zstdSkippable     = 0x184d2a50 // and the next fifteen
+	zstdMaxHeader     = 18
 	zstdMaxBlock      = 128 << 10
 	zstdMinWindow     = 1 << 10
 	zstdMaxWindow     = 128 << 20 // what a reader of Kafka's accepts
@@ -43,9 +44,8 @@ var (
 )
 
 type zstdDecoder struct {
-	z         *zstd.Decoder
-	in        zstdFrames
-	maxWindow uint64 // of the frames read so far
+	z  *zstd.Decoder
+	in zstdFrames
 }
 
 func newZstdDecoder() (*zstdDecoder, error) {
@@ -80,9 +80,9 @@ func (d *zstdDecoder) release() bool {
 // zstdFrames is a payload as the library gets to see it: frame by frame, each checked to be whole, with its window
 // descriptor lowered to what the frame can fill.
 type zstdFrames struct {
-	in     []byte   // not given out yet
-	head   [14]byte // a frame header with its own window
-	headN  int      // bytes of head not given out yet
+	in     []byte              // not given out yet
+	head   [zstdMaxHeader]byte // the current frame's header, with its window lowered
+	headN  int                 // bytes of head not given out yet
 	headAt int
 	left   int    // bytes of in that belong to the current frame
 	window uint64 // the largest so far
@@ -128,15 +128,17 @@ func (f *zstdFrames) next() error {
 	if err != nil {
 		return err
 	}
-	window := min(h.window, max(content, zstdMinWindow))
+	f.headN, f.headAt = copy(f.head[:], f.in[:h.size]), 0
+	window := h.window
+	switch {
+	case window <= max(content, zstdMinWindow):
+	case h.singleSegment: // the window is the content size
+		return errZstdFrame
+	default:
+		f.head[5], window = zstdWindowDescriptor(max(content, zstdMinWindow))
+	}
 	if window > zstdMaxWindow {
 		return errZstdWindow
-	}
-	f.headN, f.headAt = copy(f.head[:], f.in[:h.size]), 0
-	if !h.singleSegment {
-		f.head[5], window = zstdWindowDescriptor(window)
-	} else if h.window > content {
-		return errZstdFrame
 	}
 	f.window = max(f.window, window)
 	f.in, f.left = f.in[h.size:], size
