@@ -1,0 +1,161 @@
+package faultfs
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
+// Kind is which call of [vfs.FS] or [vfs.File] an [Op] is.
+type Kind int
+
+const (
+	// OpOpen is Open of an existing file, OpCreate is Open in one of the three modes that may make or empty one.
+	OpOpen Kind = iota
+	OpCreate
+	OpRemove
+	OpRename
+	OpLink
+	OpMkdirAll
+	OpList
+	OpStat
+	OpChtimes
+	OpSyncDir
+	OpLock
+	// OpUnlock is Close of a lock.
+	OpUnlock
+	OpSpace
+	OpReadAt
+	OpWriteAt
+	// OpFileStat is Stat of an open file.
+	OpFileStat
+	OpTruncate
+	OpSync
+	OpClose
+	OpPreallocate
+	OpWriteVectorAt
+	OpSendTo
+	OpWriteBack
+
+	kinds // how many there are
+)
+
+// Kinds returns every kind once.
+func Kinds() []Kind {
+	all := make([]Kind, kinds)
+	for i := range all {
+		all[i] = Kind(i)
+	}
+	return all
+}
+
+// IsWrite reports whether calls of this kind change what the file system holds or make it durable.
+func (k Kind) IsWrite() bool {
+	switch k {
+	case OpCreate, OpRemove, OpRename, OpLink, OpMkdirAll, OpChtimes, OpSyncDir, OpLock,
+		OpWriteAt, OpTruncate, OpSync, OpPreallocate, OpWriteVectorAt, OpWriteBack:
+		return true
+	case OpOpen, OpList, OpStat, OpUnlock, OpSpace, OpReadAt, OpFileStat, OpClose, OpSendTo:
+		return false
+	}
+	panic(fmt.Sprintf("faultfs: kind %d is neither read nor write", int(k)))
+}
+
+// String returns the word that stands for the kind in errors and traces.
+func (k Kind) String() string {
+	switch k {
+	case OpOpen:
+		return "open"
+	case OpCreate:
+		return "create"
+	case OpRemove:
+		return "remove"
+	case OpRename:
+		return "rename"
+	case OpLink:
+		return "link"
+	case OpMkdirAll:
+		return "mkdirall"
+	case OpList:
+		return "list"
+	case OpStat:
+		return "stat"
+	case OpChtimes:
+		return "chtimes"
+	case OpSyncDir:
+		return "syncdir"
+	case OpLock:
+		return "lock"
+	case OpUnlock:
+		return "unlock"
+	case OpSpace:
+		return "space"
+	case OpReadAt:
+		return "read"
+	case OpWriteAt:
+		return "write"
+	case OpFileStat:
+		return "fstat"
+	case OpTruncate:
+		return "truncate"
+	case OpSync:
+		return "sync"
+	case OpClose:
+		return "close"
+	case OpPreallocate:
+		return "preallocate"
+	case OpWriteVectorAt:
+		return "writev"
+	case OpSendTo:
+		return "send"
+	case OpWriteBack:
+		return "writeback"
+	}
+	return fmt.Sprintf("kind %d", int(k))
+}
+
+// Op is one call.
+type Op struct {
+	Kind Kind
+	// Index counts all calls of the file system and its files, from 0.
+	Index int
+	// Name is the path, for a file the one it was opened under.
+	Name string
+	// NewName is the second path of a rename or link.
+	NewName string
+	// Mode is how a file is opened or created.
+	Mode vfs.Mode
+	// Off and Len are the byte range of a read, write, reservation, write-back or sending. A truncation has its new
+	// length in Off.
+	Off, Len int64
+}
+
+// String describes the call without its index, as in a trace: "write data/f 0+12".
+func (o Op) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", o.Kind, o.Name)
+	switch o.Kind {
+	case OpOpen, OpCreate:
+		b.WriteString(modeText(o.Mode))
+	case OpRename, OpLink:
+		fmt.Fprintf(&b, " -> %s", o.NewName)
+	case OpReadAt, OpWriteAt, OpPreallocate, OpWriteVectorAt, OpSendTo, OpWriteBack:
+		fmt.Fprintf(&b, " %d+%d", o.Off, o.Len)
+	case OpTruncate:
+		fmt.Fprintf(&b, " %d", o.Off)
+	}
+	return b.String()
+}
+
+func modeText(m vfs.Mode) string {
+	switch m {
+	case vfs.ReadWrite:
+		return " rw"
+	case vfs.CreateNew:
+		return " new"
+	case vfs.CreateTruncate:
+		return " empty"
+	}
+	return ""
+}
