@@ -1,0 +1,72 @@
+package observe
+
+import (
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidemark-io/tidemark/kafkalog"
+)
+
+// KafkaLogs observes the logs on local disk.
+func KafkaLogs(registry prometheus.Registerer, log *slog.Logger) kafkalog.Events {
+	f := factory{registry, "kafkalog"}
+	var (
+		cut        = f.counter("recovery_cut_bytes_total", "Bytes that recovery cut off the ends of logs after a crash.")
+		damaged    = f.counter("damaged_batches_total", "Batches found damaged in what was flushed. They are kept and reads of them fail.")
+		behind     = f.counter("logs_behind_total", "Logs found shorter at start than what was known to be on disk.")
+		rolled     = f.counter("segments_rolled_total", "Segments that were sealed because the next one began.")
+		retired    = f.counters("segments_retired_total", "Segments that left their log, by reason.", "reason")
+		retiredLen = f.counters("segments_retired_bytes_total", "Bytes of the segments that left their log, by reason.", "reason")
+		rollFlush  = f.histogram("roll_flush_duration_seconds", "Time to make a sealed segment durable in the background.", syncBuckets)
+		future     = f.counters("future_timestamps_total",
+			"Times that retention by age kept a segment because a record's timestamp is in the future, by log directory. Grows with the logs concerned.", "dir")
+		failed      = f.counter("logs_failed_total", "Logs that stopped taking appends because their disk failed.")
+		closeFailed = f.counter("close_failures_total", "Logs that could not be closed in order; the next start repairs them.")
+	)
+	return kafkalog.Events{
+		PartialBatch: func(e kafkalog.PartialBatchEvent) {
+			cut.Add(float64(e.Cut))
+			log.Warn("recovery cut the torn end of a log", "file", e.File, "position", e.Position, "cut_bytes", e.Cut,
+				"log_end", e.Offset, "reason", e.Reason)
+		},
+		DamagedBatch: func(e kafkalog.DamagedBatchEvent) {
+			damaged.Inc()
+			log.Error("a batch that was flushed is damaged; it is kept, and reads of it fail", "file", e.File,
+				"position", e.Position, "offset", e.Offset, "error", e.Err)
+		},
+		LogEndBehind: func(e kafkalog.LogEndBehindEvent) {
+			behind.Inc()
+			log.Error("a log is shorter than what was flushed: files are missing", "dir", e.Dir, "log_end", e.LogEnd,
+				"recovery_point", e.RecoveryPoint)
+		},
+		Rolled: func(e kafkalog.RolledEvent) {
+			rolled.Inc()
+			log.Debug("new segment", "dir", e.Dir, "base", e.Base, "sealed", e.Sealed)
+		},
+		RollFlushed: func(e kafkalog.RollFlushedEvent) {
+			rollFlush.Observe(e.Took.Seconds())
+			if e.Err != nil {
+				log.Error("a sealed segment could not be made durable", "dir", e.Dir, "base", e.Base, "error", e.Err)
+			}
+		},
+		Retired: func(e kafkalog.RetiredEvent) {
+			retired.WithLabelValues(e.Reason).Inc()
+			retiredLen.WithLabelValues(e.Reason).Add(float64(e.Bytes))
+			log.Info("segment left its log", "dir", e.Dir, "base", e.Base, "bytes", e.Bytes, "reason", e.Reason)
+		},
+		FutureTimestamp: func(e kafkalog.FutureTimestampEvent) {
+			future.WithLabelValues(e.Dir).Inc()
+			log.Warn("retention by age keeps a segment because a record's timestamp is in the future", "dir", e.Dir,
+				"base", e.Base, "timestamp_ms", e.Timestamp, "now_ms", e.Now)
+		},
+		Failed: func(e kafkalog.FailedEvent) {
+			failed.Inc()
+			log.Error("a log takes no more appends until the server is started again", "dir", e.Dir, "error", e.Err)
+		},
+		CloseFailed: func(e kafkalog.FailedEvent) {
+			closeFailed.Inc()
+			log.Warn("a log was not closed in order; the next start repairs it", "dir", e.Dir, "error", e.Err)
+		},
+	}
+}

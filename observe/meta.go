@@ -1,0 +1,47 @@
+package observe
+
+import (
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidemark-io/tidemark/meta"
+)
+
+// Meta observes the metadata log.
+func Meta(registry prometheus.Registerer, log *slog.Logger) meta.Events {
+	f := factory{registry, "meta"}
+	var (
+		index     = f.gauge("applied_index", "Index of the newest entry that is applied here.")
+		entries   = f.counter("entries_applied_total", "Entries applied here.")
+		bytes     = f.counter("entry_bytes_total", "Bytes of the entries applied here.")
+		commands  = f.counter("commands_applied_total", "Commands in the entries applied here.")
+		rejected  = f.counter("commands_rejected_total", "Commands that changed nothing because they could not be done.")
+		retries   = f.counter("retries_total", "Calls of the backend that were made again.")
+		snapshots = f.counter("snapshots_total", "Snapshots stored.")
+		size      = f.gauge("snapshot_bytes", "Bytes of the newest snapshot stored here.")
+		stopped   = f.gauge("stopped", "1 when the metadata log has stopped and the server must be started again.")
+	)
+	return meta.Events{
+		Applied: func(e meta.AppliedEvent) {
+			index.Set(float64(e.Index))
+			entries.Inc()
+			bytes.Add(float64(e.Bytes))
+			commands.Add(float64(e.Commands))
+			rejected.Add(float64(e.Rejected))
+		},
+		Retrying: func(e meta.RetryEvent) {
+			retries.Inc()
+			log.Warn("the metadata backend did not answer", "attempt", e.Attempt, "after", e.After, "error", e.Err)
+		},
+		Snapshotted: func(e meta.SnapshotEvent) {
+			snapshots.Inc()
+			size.Set(float64(e.Bytes))
+			log.Debug("metadata snapshot", "index", e.Index, "bytes", e.Bytes, "truncated", e.Truncated)
+		},
+		Stopped: func(err error) {
+			stopped.Set(1)
+			log.Error("the metadata log stopped: start the server again", "error", err)
+		},
+	}
+}
