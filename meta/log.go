@@ -72,7 +72,7 @@ func Open(ctx context.Context, backend Backend, o Options) (*Log, error) {
 	o = o.withDefaults()
 	l := &Log{backend: backend, o: o, requests: make(chan *request), done: make(chan struct{})}
 	l.publish.changed = make(chan struct{})
-	p := &proposer{log: l, state: emptyState(), nonce: o.FirstNonce}
+	p := &proposer{log: l, state: Empty(), nonce: o.FirstNonce}
 	if err := p.load(ctx); err != nil {
 		return nil, err
 	}

@@ -28,8 +28,8 @@ type State struct {
 // firstProducerID is where the allocator starts: ids are positive.
 const firstProducerID = 1
 
-// emptyState is the state before the first entry.
-func emptyState() *State { return &State{nextProducerID: firstProducerID} }
+// Empty returns the state before the first entry.
+func Empty() *State { return &State{nextProducerID: firstProducerID} }
 
 // Topic is one topic as of one state. It is shared between states: read only.
 type Topic struct {

@@ -1,0 +1,382 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/tidemark-io/tidemark/meta"
+)
+
+// Options say how [Open] treats the file.
+type Options struct {
+	// ClusterID is stored in a file that is made. A file that exists must have this id, unless ClusterID is empty. It is
+	// needed to make one.
+	ClusterID string
+	// MustExist refuses to make a file. Set it whenever the data directory holds anything that the metadata describes:
+	// then a missing file is a loss and not a first start.
+	MustExist bool
+	// LockTimeout is how long to wait for another process to release the file. The default is 1 s.
+	LockTimeout time.Duration
+}
+
+// ClusterIDError says that the file belongs to another cluster.
+type ClusterIDError struct {
+	Path         string
+	Stored, Want string
+}
+
+// Error names the file and both ids.
+func (e *ClusterIDError) Error() string {
+	return fmt.Sprintf("meta: %s belongs to cluster %s, not to %s", e.Path, e.Stored, e.Want)
+}
+
+// Backend is a metadata log in one bbolt file. It implements [meta.Backend].
+type Backend struct {
+	path      string
+	clusterID string
+	db        *bbolt.DB
+	notify    chan struct{}
+	failure   failure
+	claims    claims
+}
+
+var _ meta.Backend = (*Backend)(nil)
+
+// Open opens the log in the file at path, or makes it. What is made is durable when Open returns. Nothing else may make
+// the same file at the same time; the caller holds the data directory's lock.
+//
+// Errors to match: [*meta.LockedError] when another process has the file, [*meta.MissingError] under MustExist,
+// [*meta.CorruptError] and [*meta.GapError] for a file that is damaged, [*ClusterIDError]. The file is left as it was.
+func Open(path string, o Options) (*Backend, error) {
+	if o.LockTimeout == 0 {
+		o.LockTimeout = time.Second
+	}
+	if _, err := os.Stat(path); os.IsNotExist(err) {
+		if o.MustExist {
+			return nil, &meta.MissingError{Path: path}
+		}
+		if err := create(path, o.ClusterID); err != nil {
+			return nil, fmt.Errorf("meta: making %s: %w", path, err)
+		}
+	} else if err != nil {
+		return nil, err
+	}
+	if err := verifyLocked(path, o.LockTimeout); err != nil {
+		return nil, err
+	}
+	db, err := openBolt(path, o.LockTimeout, false)
+	if err != nil {
+		return nil, err
+	}
+	b := &Backend{path: path, db: db, notify: make(chan struct{}, 1)}
+	if err := b.readClusterID(o.ClusterID); err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// create makes the file under another name and gives it its own when it is whole and on disk.
+func create(path, clusterID string) error {
+	if clusterID == "" {
+		return errors.New("a cluster id is needed")
+	}
+	fresh := path + ".new"
+	if err := os.Remove(fresh); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	db, err := openBolt(fresh, time.Second, false)
+	if err != nil {
+		return err
+	}
+	err = db.Update(func(tx *bbolt.Tx) error { return initialise(tx, clusterID) })
+	if err = errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(fresh, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func initialise(tx *bbolt.Tx, clusterID string) error {
+	for _, name := range [][]byte{bucketMeta, bucketLog, bucketSnap} {
+		if _, err := tx.CreateBucket(name); err != nil {
+			return err
+		}
+	}
+	return errors.Join(
+		putMeta(tx, keyFormat, []byte(formatVersion)),
+		putMeta(tx, keyCluster, []byte(clusterID)),
+		putMeta(tx, keyHead, encodeIndexes(0)),
+		putMeta(tx, keySnapshots, nil),
+	)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// verifyLocked checks the file while no writer can have it. bbolt opens it for reading first, which looks at nothing but
+// the meta pages.
+func verifyLocked(path string, timeout time.Duration) error {
+	db, err := openBolt(path, timeout, true)
+	if err != nil {
+		return err
+	}
+	return errors.Join(Verify(path), db.Close())
+}
+
+// openBolt opens the file. It never makes an empty file into a new one.
+func openBolt(path string, timeout time.Duration, readOnly bool) (*bbolt.DB, error) {
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
+		Timeout:        timeout,
+		ReadOnly:       readOnly,
+		NoFreelistSync: true, // rebuilt at open from pages that were just checked, and one page less to write
+		FreelistType:   bbolt.FreelistMapType,
+	})
+	switch {
+	case errors.Is(err, bbolt.ErrTimeout):
+		return nil, &meta.LockedError{Path: path}
+	case err != nil:
+		return nil, &meta.CorruptError{Where: path, Item: "bbolt file", Err: err}
+	}
+	return db, nil
+}
+
+func (b *Backend) readClusterID(want string) error {
+	return b.db.View(func(tx *bbolt.Tx) error {
+		id, err := getMeta(tx, keyCluster)
+		if err != nil {
+			return err
+		}
+		b.clusterID = string(id)
+		if want != "" && want != b.clusterID {
+			return &ClusterIDError{Path: b.path, Stored: b.clusterID, Want: want}
+		}
+		return nil
+	})
+}
+
+// String returns the file's path.
+func (b *Backend) String() string { return b.path }
+
+// ClusterID returns the id that was stored when the file was made.
+func (b *Backend) ClusterID() string { return b.clusterID }
+
+// Notify returns the channel that receives after appends of this process, the only one that can append.
+func (b *Backend) Notify() <-chan struct{} { return b.notify }
+
+// Head returns the index of the newest entry.
+func (b *Backend) Head(ctx context.Context) (head uint64, err error) {
+	err = b.view(ctx, func(tx *bbolt.Tx) error {
+		head, err = getHead(tx)
+		return err
+	})
+	return head, err
+}
+
+// Append stores an entry at index. When it returns nil the entry is on disk. A write or sync that fails is final: what is
+// on disk is unknown until the file is opened again.
+func (b *Backend) Append(ctx context.Context, index uint64, entry []byte) error {
+	err := b.update(ctx, func(tx *bbolt.Tx) error {
+		head, err := getHead(tx)
+		if err != nil {
+			return err
+		}
+		if head+1 != index {
+			return fmt.Errorf("%w: head is %d, append is at %d", meta.ErrConflict, head, index)
+		}
+		log := tx.Bucket(bucketLog)
+		log.FillPercent = 1 // keys only grow
+		if err := log.Put(indexKey(index), entry); err != nil {
+			return err
+		}
+		return putMeta(tx, keyHead, encodeIndexes(index))
+	})
+	if err == nil {
+		select {
+		case b.notify <- struct{}{}:
+		default:
+		}
+	}
+	return err
+}
+
+// Read returns entries from the index on.
+func (b *Backend) Read(ctx context.Context, from uint64, limit int) (entries [][]byte, err error) {
+	err = b.view(ctx, func(tx *bbolt.Tx) error {
+		head, err := getHead(tx)
+		if err != nil || from > head {
+			return err
+		}
+		c := tx.Bucket(bucketLog).Cursor()
+		for k, v := c.Seek(indexKey(from)); k != nil && len(entries) < limit; k, v = c.Next() {
+			if !isIndex(k, from+uint64(len(entries))) {
+				break
+			}
+			entries = append(entries, append([]byte{}, v...)) // bbolt's memory ends with the transaction
+		}
+		if len(entries) == 0 && limit > 0 {
+			return fmt.Errorf("%w: entry %d of %d", meta.ErrTruncated, from, head)
+		}
+		return nil
+	})
+	return entries, err
+}
+
+// PutSnapshot stores a snapshot and forgets all but the two newest, in one transaction.
+func (b *Backend) PutSnapshot(ctx context.Context, index uint64, data []byte) error {
+	return b.update(ctx, func(tx *bbolt.Tx) error {
+		kept, err := getSnapshots(tx)
+		if err != nil {
+			return err
+		}
+		head, err := getHead(tx)
+		if err != nil {
+			return err
+		}
+		if index > head {
+			return fmt.Errorf("meta: %s: a snapshot at %d is ahead of the head, %d", b.path, index, head)
+		}
+		if n := len(kept); n > 0 && index <= kept[n-1] {
+			return nil
+		}
+		snap := tx.Bucket(bucketSnap)
+		for kept = append(kept, index); len(kept) > keptSnapshots; kept = kept[1:] {
+			if err := snap.Delete(indexKey(kept[0])); err != nil {
+				return err
+			}
+		}
+		if err := snap.Put(indexKey(index), data); err != nil {
+			return err
+		}
+		return putMeta(tx, keySnapshots, encodeIndexes(kept...))
+	})
+}
+
+// Snapshot returns the newest snapshot.
+func (b *Backend) Snapshot(ctx context.Context) (index uint64, data []byte, err error) {
+	err = b.view(ctx, func(tx *bbolt.Tx) error {
+		kept, err := getSnapshots(tx)
+		if err != nil || len(kept) == 0 {
+			return err
+		}
+		index = kept[len(kept)-1]
+		data = append([]byte{}, tx.Bucket(bucketSnap).Get(indexKey(index))...)
+		return nil
+	})
+	return index, data, err
+}
+
+// Truncate removes the entries that the older of two snapshots covers.
+func (b *Backend) Truncate(ctx context.Context) (through uint64, err error) {
+	err = b.update(ctx, func(tx *bbolt.Tx) error {
+		kept, err := getSnapshots(tx)
+		if err != nil || len(kept) < keptSnapshots {
+			return err
+		}
+		through = kept[0]
+		c := tx.Bucket(bucketLog).Cursor()
+		last := indexKey(through)
+		for k, _ := c.First(); k != nil && string(k) <= string(last); k, _ = c.First() {
+			if err := c.Delete(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return through, err
+}
+
+// Close waits for the transaction in progress, gives up all claims and releases the file.
+func (b *Backend) Close() error {
+	b.claims.releaseAll()
+	return b.db.Close()
+}
+
+// view runs f in a read transaction.
+func (b *Backend) view(ctx context.Context, f func(*bbolt.Tx) error) error {
+	if err := b.usable(ctx); err != nil {
+		return err
+	}
+	return b.closedOr(b.db.View(f))
+}
+
+// update runs f in a transaction that is on disk when update returns nil. An error of f leaves the file as it was; an
+// error of the commit is final for the backend.
+func (b *Backend) update(ctx context.Context, f func(*bbolt.Tx) error) error {
+	if err := b.usable(ctx); err != nil {
+		return err
+	}
+	var refused error
+	err := b.db.Update(func(tx *bbolt.Tx) error {
+		refused = f(tx)
+		return refused
+	})
+	switch {
+	case err == nil:
+		return nil
+	case refused != nil:
+		return refused
+	case errors.Is(err, bbolt.ErrDatabaseNotOpen):
+		return meta.ErrClosed
+	}
+	return b.failure.set(fmt.Errorf("meta: %s: %w", b.path, err))
+}
+
+func (b *Backend) usable(ctx context.Context) error {
+	if err := b.failure.get(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+func (b *Backend) closedOr(err error) error {
+	if errors.Is(err, bbolt.ErrDatabaseNotOpen) {
+		return meta.ErrClosed
+	}
+	return err
+}
+
+func putMeta(tx *bbolt.Tx, key, value []byte) error {
+	return tx.Bucket(bucketMeta).Put(key, seal(key, value))
+}
+
+func getMeta(tx *bbolt.Tx, key []byte) ([]byte, error) {
+	value, err := unseal(key, tx.Bucket(bucketMeta).Get(key))
+	if err != nil {
+		return nil, &meta.CorruptError{Where: tx.DB().Path(), Item: "bucket meta", Err: err}
+	}
+	return value, nil
+}
+
+func getHead(tx *bbolt.Tx) (uint64, error) {
+	b, err := getMeta(tx, keyHead)
+	if err != nil {
+		return 0, err
+	}
+	indexes, err := decodeIndexes(keyHead, b)
+	if err != nil || len(indexes) != 1 {
+		return 0, &meta.CorruptError{Where: tx.DB().Path(), Item: "bucket meta", Err: fmt.Errorf("the head has %d bytes", len(b))}
+	}
+	return indexes[0], nil
+}
+
+func getSnapshots(tx *bbolt.Tx) ([]uint64, error) {
+	b, err := getMeta(tx, keySnapshots)
+	if err != nil {
+		return nil, err
+	}
+	return decodeIndexes(keySnapshots, b)
+}

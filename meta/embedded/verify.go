@@ -1,0 +1,184 @@
+package embedded
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/tidemark-io/tidemark/meta"
+)
+
+// Verify reads the whole file and returns the first thing that is wrong with it, as a [*meta.CorruptError] that names the
+// file: a page that bbolt could not use, an item that is missing or in the wrong place, an entry or snapshot that does
+// not decode. A missing file is a [*meta.MissingError]. It writes nothing and takes no lock, so no other process may
+// write the file meanwhile.
+func Verify(path string) error {
+	f, err := os.Open(path)
+	if os.IsNotExist(err) {
+		return &meta.MissingError{Path: path}
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	m, err := readMetas(f, info.Size())
+	if err != nil {
+		return damaged(path, "bbolt file", 0, err)
+	}
+	v := verifier{path: path, meta: map[string][]byte{}}
+	if err := v.read(newWalker(f, m)); err != nil {
+		return err
+	}
+	return v.check()
+}
+
+// verifier collects what a file says until all of it is read. Entries and snapshots are decoded as they come by.
+type verifier struct {
+	path      string
+	buckets   []string
+	meta      map[string][]byte
+	entries   []uint64 // indexes, as found
+	snapshots []uint64 // indexes, as found
+}
+
+func damaged(path, item string, index uint64, err error) error {
+	return &meta.CorruptError{Where: path, Item: item, Index: index, Err: err}
+}
+
+// read walks every page in use.
+func (v *verifier) read(w *walker) error {
+	err := w.bucket(w.meta.root, func(it item) error {
+		name := string(it.key)
+		v.buckets = append(v.buckets, name)
+		each := map[string]func(item) error{"meta": v.readMeta, "log": v.readEntry, "snap": v.readSnapshot}[name]
+		if !it.bucket || each == nil {
+			return fmt.Errorf("%q is not one of our buckets", name)
+		}
+		return w.nested(it.value, func(it item) error {
+			if it.bucket {
+				return fmt.Errorf("%q in bucket %s is a bucket", it.key, name)
+			}
+			return each(it)
+		})
+	})
+	if err == nil {
+		err = w.checkFreelist()
+	}
+	var corrupt *meta.CorruptError
+	if err == nil || errors.As(err, &corrupt) {
+		return err
+	}
+	return damaged(v.path, "bbolt file", 0, err)
+}
+
+func (v *verifier) readMeta(it item) error {
+	value, err := unseal(it.key, it.value)
+	if err != nil {
+		return damaged(v.path, "bucket meta", 0, err)
+	}
+	v.meta[string(it.key)] = value
+	return nil
+}
+
+func (v *verifier) readEntry(it item) error {
+	index, err := index(it.key)
+	if err != nil {
+		return damaged(v.path, "bucket log", 0, err)
+	}
+	if n := len(v.entries); n > 0 && index != v.entries[n-1]+1 {
+		return damaged(v.path, "bucket log", index, fmt.Errorf("it follows entry %d", v.entries[n-1]))
+	}
+	v.entries = append(v.entries, index)
+	if _, err := meta.DecodeEntry(it.value); err != nil {
+		return damaged(v.path, "log entry", index, err)
+	}
+	return nil
+}
+
+func (v *verifier) readSnapshot(it item) error {
+	index, err := index(it.key)
+	if err != nil {
+		return damaged(v.path, "bucket snap", 0, err)
+	}
+	v.snapshots = append(v.snapshots, index)
+	s, err := meta.DecodeSnapshot(it.value)
+	if err == nil && s.Index() != index {
+		err = fmt.Errorf("it was taken at %d", s.Index())
+	}
+	if err != nil {
+		return damaged(v.path, "snapshot", index, err)
+	}
+	return nil
+}
+
+// check compares what the bucket meta says with what is there.
+func (v *verifier) check() error {
+	if !slices.Equal(v.buckets, []string{"log", "meta", "snap"}) {
+		return damaged(v.path, "bbolt file", 0, fmt.Errorf("its buckets are %q, not log, meta and snap", v.buckets))
+	}
+	if got := string(v.meta["format"]); got != formatVersion {
+		return damaged(v.path, "bucket meta", 0, formatError(got))
+	}
+	if len(v.meta["cluster"]) == 0 {
+		return damaged(v.path, "bucket meta", 0, fmt.Errorf("the cluster id is missing"))
+	}
+	heads, err := decodeIndexes(keyHead, v.meta["head"])
+	if err != nil || len(heads) != 1 {
+		return damaged(v.path, "bucket meta", 0, fmt.Errorf("the head is missing"))
+	}
+	listed, err := decodeIndexes(keySnapshots, v.meta["snapshots"])
+	if err != nil || !slices.Equal(listed, v.snapshots) || len(listed) > keptSnapshots {
+		return damaged(v.path, "bucket snap", 0, fmt.Errorf("snapshots %d are listed, %d are there", listed, v.snapshots))
+	}
+	return v.checkRange(heads[0])
+}
+
+// checkRange makes sure that the entries and the older of two snapshots lead up to the head without a hole.
+func (v *verifier) checkRange(head uint64) error {
+	n := uint64(len(v.entries))
+	if n > 0 && v.entries[n-1] != head || n > head {
+		return damaged(v.path, "bucket log", 0, fmt.Errorf("the newest entry is %d and the head is %d", v.entries[n-1], head))
+	}
+	if k := len(v.snapshots); k > 0 && v.snapshots[k-1] > head {
+		return damaged(v.path, "bucket snap", 0, fmt.Errorf("the newest snapshot is %d and the head is %d", v.snapshots[k-1], head))
+	}
+	covered := uint64(0)
+	if len(v.snapshots) == keptSnapshots {
+		covered = v.snapshots[0]
+	}
+	if first := head + 1 - n; first > covered+1 {
+		return &meta.GapError{Where: v.path, Want: covered + 1, Head: head}
+	}
+	return nil
+}
+
+// formatError says that the layout's version is not ours.
+func formatError(got string) error {
+	if got == "" {
+		return fmt.Errorf("the format version is missing")
+	}
+	var n uint64
+	if _, err := fmt.Sscanf(got, "%d", &n); err != nil {
+		return fmt.Errorf("the format version is %q", got)
+	}
+	return &meta.VersionError{What: "format of the metadata file", Got: n, Known: 1}
+}
+
+// index reads a key of the buckets log and snap.
+func index(key []byte) (uint64, error) {
+	if len(key) != 8 {
+		return 0, fmt.Errorf("key %x is no index", key)
+	}
+	return binary.BigEndian.Uint64(key), nil
+}
+
+func isIndex(key []byte, want uint64) bool {
+	got, err := index(key)
+	return err == nil && got == want
+}
