@@ -35,8 +35,9 @@ type Abilities struct {
 	SameHeaders   bool // every record carries the same headers
 }
 
-// baseTimestamp is in the past, so that no server's limit for the future matters.
-const baseTimestamp = 1_700_000_000_000
+// BaseTimestamp is about where the timestamps of all records lie, in milliseconds: in the past, so that no server's limit
+// for the future matters.
+const BaseTimestamp = 1_700_000_000_000
 
 // Mixed returns n records that follow from the seed, of every kind that a peer with these abilities can express. Their
 // timestamps are neither equal nor in order. Offsets count from 0.
@@ -46,7 +47,7 @@ func Mixed(seed uint64, n int, can Abilities) []Record {
 	for i := range records {
 		records[i] = Record{
 			Offset:    int64(i),
-			Timestamp: baseTimestamp + int64(i)*10 - int64(rng.IntN(500)),
+			Timestamp: BaseTimestamp + int64(i)*10 - int64(rng.IntN(500)),
 			Key:       mixedKey(rng, i, can),
 			Value:     mixedValue(rng, i, can),
 			Headers:   mixedHeaders(rng, i, can),
@@ -115,7 +116,7 @@ func Large(seed uint64, n, size int, can Abilities) []Record {
 		}
 		records[i] = Record{
 			Offset:    int64(i),
-			Timestamp: baseTimestamp + int64(i),
+			Timestamp: BaseTimestamp + int64(i),
 			Key:       fmt.Appendf(nil, "large-%d", i),
 			Value:     value,
 		}
