@@ -3,6 +3,7 @@ package kafkalog
 import (
 	"errors"
 	"math"
+	"sync/atomic"
 )
 
 // ErrTruncated says that the log was truncated, in the middle of the range, after a plan or regions were made. Read
@@ -21,6 +22,7 @@ type ReadPlan struct {
 	next     int // index in view of the segment after the last one in parts
 	parts    []planPart
 	released bool
+	holders  atomic.Int32 // the plan and the regions made from it; the last one closes the files
 }
 
 // planPart is a segment that the read may walk: its bytes in [from, size), which begin at a batch.
@@ -54,6 +56,7 @@ func (l *Log) viewChanged(v *view, err error) bool {
 
 func (l *Log) planOnce(fetch, limit int64, maxBytes int) (*ReadPlan, error) {
 	p := &ReadPlan{log: l, fetch: fetch, limit: limit, maxBytes: int64(max(maxBytes, 0))}
+	p.holders.Store(1)
 	if l.closed.Load() {
 		return p, ErrClosed
 	}
@@ -125,6 +128,14 @@ func (p *ReadPlan) Release() {
 		return
 	}
 	p.released = true
+	p.drop()
+}
+
+// drop ends one hold on the files.
+func (p *ReadPlan) drop() {
+	if p.holders.Add(-1) > 0 {
+		return
+	}
 	for i := range p.parts {
 		p.parts[i].reader.close()
 	}
@@ -148,10 +159,11 @@ func (p *ReadPlan) Bytes() (RawRead, error) {
 // Regions finds the file ranges of what was planned. It reads batch headers, and blocks on the device for these. The
 // caller releases the regions. Errors are [ErrTruncated], and of class [ErrStorage].
 func (p *ReadPlan) Regions() (*Regions, error) {
-	out := &Regions{StartOffset: p.fetch, LastOffset: p.fetch - 1}
 	if p.released {
 		return nil, ErrClosed
 	}
+	out := &Regions{StartOffset: p.fetch, LastOffset: p.fetch - 1, plan: p}
+	p.holders.Add(1)
 	sel := selection{fetch: p.fetch, limit: p.limit, budget: p.maxBytes}
 	for i := 0; !sel.done; i++ {
 		if i == len(p.parts) {
@@ -167,12 +179,12 @@ func (p *ReadPlan) Regions() (*Regions, error) {
 		}
 		part := &p.parts[i]
 		from, to, err := sel.take(&part.reader, part.from)
-		if err == nil && to > from {
-			err = out.add(&part.reader, from, to)
-		}
 		if err != nil {
 			out.Release()
 			return nil, err
+		}
+		if to > from {
+			out.add(part.reader, from, to)
 		}
 	}
 	if sel.found {

@@ -251,7 +251,8 @@ func (ld *loader) settleProducers() error {
 		return ld.rebuildProducers(ld.end)
 	}
 	state.setEnd(ld.end)
-	return ld.log.snapshots.removeIf(func(offset int64) bool { return offset > ld.end })
+	err := ld.log.snapshots.removeIf(func(offset int64) bool { return offset > ld.end })
+	return errors.Join(err, ld.log.syncDir())
 }
 
 // recovery checks one segment from its first byte on: framing, checksum and order of every batch. It makes the indexes

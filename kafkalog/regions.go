@@ -21,6 +21,7 @@ type Regions struct {
 	// LastOffset is the last offset of the last batch, StartOffset-1 if there is none.
 	LastOffset int64
 
+	plan     *ReadPlan // holds the files
 	parts    []region
 	length   int64
 	released atomic.Bool
@@ -38,14 +39,10 @@ const copySize = 64 << 10
 
 type copyBuffer [copySize]byte
 
-// add appends a range and holds its file.
-func (r *Regions) add(from *segmentReader, start, end int64) error {
-	if _, err := from.segment.file.acquire(); err != nil {
-		return err
-	}
-	r.parts = append(r.parts, region{reader: *from, from: start, length: end - start})
+// add appends a range of a file that the plan holds.
+func (r *Regions) add(from segmentReader, start, end int64) {
+	r.parts = append(r.parts, region{reader: from, from: start, length: end - start})
 	r.length += end - start
-	return nil
 }
 
 // Len returns the number of bytes.
@@ -112,9 +109,7 @@ func (r *Regions) Release() {
 	if r == nil || r.released.Swap(true) {
 		return
 	}
-	for i := range r.parts {
-		r.parts[i].reader.close()
-	}
+	r.plan.drop()
 }
 
 func (p *region) writeTo(w io.Writer, conn syscall.RawConn) (int64, error) {

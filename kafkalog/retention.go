@@ -1,6 +1,9 @@
 package kafkalog
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // Tick applies retention. First the segments that lie below the log start go, under every policy. Then, if the policy
 // has delete and the log has no remote storage, the oldest segments that are not needed to keep retention.bytes, and
@@ -10,6 +13,15 @@ import "time"
 //
 // Errors are of class [ErrStorage]. Segments whose files could not be retired stay and are tried again.
 func (l *Log) Tick(now time.Time, highWatermark int64) error {
+	before := l.view.Load().segments[0]
+	err := l.tick(now, highWatermark)
+	if l.view.Load().segments[0] != before && !l.fenced.Load() {
+		err = errors.Join(err, l.syncDir())
+	}
+	return err
+}
+
+func (l *Log) tick(now time.Time, highWatermark int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.open(); err != nil {

@@ -40,6 +40,9 @@ func (l *Log) rollLocked(base int64) error {
 	if err := l.trimActive(); err != nil {
 		return err
 	}
+	if err := l.secureBoundary(old, base); err != nil {
+		return err
+	}
 	bytes := l.snapshotSize()
 	if err := l.env.roll.admit(&l.rollJobs, bytes); err != nil {
 		return err
@@ -54,6 +57,24 @@ func (l *Log) rollLocked(base int64) error {
 	l.mu.dirDirty = true
 	l.env.roll.submit(&l.rollJobs, rollJob{bytes: bytes, run: l.sealedFlush(old, base)})
 	l.env.events.Rolled(RolledEvent{Dir: l.dir, Sealed: old.base, Base: base})
+	return nil
+}
+
+// secureBoundary makes everything below a new base durable at once if there is a snapshot at the base already, as after a
+// truncation or TakeProducerSnapshot at the log end: as a boundary snapshot it would prove what is not yet so.
+func (l *Log) secureBoundary(active *segment, base int64) error {
+	if l.flushed.Load() >= base || !l.snapshots.has(base) {
+		return nil
+	}
+	err := l.env.roll.drain(&l.rollJobs)
+	if err == nil {
+		err = active.syncRecords()
+	}
+	if err != nil {
+		l.fail(err)
+		return err
+	}
+	l.advanceFlushed(base)
 	return nil
 }
 

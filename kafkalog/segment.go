@@ -156,10 +156,10 @@ func (s *segment) modified() (int64, error) {
 // it is the start of the segment: an index only saves time.
 func (s *segment) floor(offset int64) (int64, error) {
 	entry, err := s.index.lookup(offset)
-	if unusableIndex(err) {
-		return 0, nil
+	if err != nil {
+		return 0, ignoreUnusable(err)
 	}
-	return entry.position, err
+	return entry.position, nil
 }
 
 // floorWithin returns the position of an indexed batch behind from which certainly ends within budget bytes from there,
@@ -189,8 +189,10 @@ func unusableIndex(err error) bool {
 	return errors.As(err, &corrupt) || errors.Is(err, fs.ErrNotExist)
 }
 
+// ignoreUnusable drops the error of an index that cannot be read as one, or that was unlinked with its segment while a
+// reader still holds the records.
 func ignoreUnusable(err error) error {
-	if unusableIndex(err) {
+	if unusableIndex(err) || errors.Is(err, ErrClosed) {
 		return nil
 	}
 	return err

@@ -46,7 +46,9 @@ func (l *Log) truncateLocked(offset int64) error {
 	end := l.end.Load()
 	l.flushed.Store(min(l.flushed.Load(), end))
 	err = errors.Join(err, l.epochs.truncateFromEnd(end))
-	return errors.Join(err, l.rebuildProducers(end))
+	err = errors.Join(err, l.rebuildProducers(end))
+	// Before the next append no crash may bring back a segment, or a snapshot that proves what is no longer true.
+	return errors.Join(err, l.syncDir())
 }
 
 // dropActive takes the active segment out of the log and lets the one before it take the appends. If that fails nothing
@@ -230,27 +232,36 @@ func (l *Log) resetLocked(offset int64) error {
 		}
 		l.retired(v.segments[i], "reset")
 	}
-	next, err := l.env.createSegment(l.dir, offset, l.config.Load())
-	if err == nil {
-		file, pinErr := next.file.pin()
-		if err = pinErr; err == nil {
-			l.setTail(v.active(), next, file)
-		}
-	}
+	err := l.startOver(v.active(), offset)
 	if err != nil {
 		l.fail(err)
 		return err
 	}
-	l.mu.dirDirty = true
 	l.mu.trimOwed = false
 	l.mu.startOwed = -1
-	l.publish([]*segment{next}, offset, false)
 	l.end.Store(offset)
 	l.flushed.Store(min(l.flushed.Load(), offset))
 	l.producers.Lock()
 	l.producers.state.reset(offset)
 	l.producers.Unlock()
-	err = removeLogStart(l.env.fs, l.dir)
-	err = errors.Join(err, l.snapshots.removeAll())
-	return errors.Join(err, l.epochs.clear())
+	err = errors.Join(l.snapshots.removeAll(), removeLogStart(l.env.fs, l.dir), l.epochs.clear())
+	return errors.Join(err, l.syncDir())
+}
+
+// startOver makes the one segment of an emptied log. The old files are gone for good before the new ones exist.
+func (l *Log) startOver(old *segment, base int64) error {
+	if err := l.syncDir(); err != nil {
+		return err
+	}
+	next, err := l.env.createSegment(l.dir, base, l.config.Load())
+	if err != nil {
+		return err
+	}
+	file, err := next.file.pin()
+	if err != nil {
+		return err
+	}
+	l.setTail(old, next, file)
+	l.publish([]*segment{next}, base, false)
+	return l.syncDir()
 }
