@@ -145,9 +145,9 @@ func (s *syncer) failLocked(err error) {
 }
 
 func (s *syncer) releaseLocked(r *round, err error) {
+	s.release(shares{log: r.logShare, process: r.processShare})
 	r.err = err
 	close(r.done)
-	s.release(shares{log: r.logShare, process: r.processShare})
 }
 
 // fail makes err the answer to everything that waits or comes.
