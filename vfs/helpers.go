@@ -113,24 +113,15 @@ func syncExisting(fsys FS, dir string) error {
 	return nil
 }
 
-// RemoveAll removes the named file or directory with all that is in it. It is no error if there is none, or if someone
-// else removes parts of it at the same time. The removal is durable once the parent directory has been synced.
+// RemoveAll removes the named file or directory with all that is in it; a symbolic link is removed and not followed. It
+// is no error if there is none, or if someone else removes parts of it at the same time. The removal is durable once
+// the parent directory has been synced.
 func RemoveAll(fsys FS, name string) error {
-	info, err := fsys.Stat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return removeIfThere(fsys, name) // a link to nothing
+	err := removeIfThere(fsys, name)
+	if !errors.Is(err, fs.ErrExist) {
+		return err // removed, or failed for another reason than being a directory that is not empty
 	}
-	if err != nil {
-		return err
-	}
-	if info.IsDir() {
-		return removeTree(fsys, name)
-	}
-	return removeIfThere(fsys, name)
-}
-
-func removeTree(fsys FS, dir string) error {
-	entries, err := fsys.List(dir)
+	entries, err := fsys.List(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -138,14 +129,9 @@ func removeTree(fsys FS, dir string) error {
 		return err
 	}
 	for _, e := range entries {
-		name := path.Join(dir, e.Name())
-		remove := removeIfThere
-		if e.IsDir() {
-			remove = removeTree
-		}
-		if err := remove(fsys, name); err != nil {
+		if err := RemoveAll(fsys, path.Join(name, e.Name())); err != nil {
 			return err
 		}
 	}
-	return removeIfThere(fsys, dir)
+	return removeIfThere(fsys, name)
 }

@@ -91,11 +91,17 @@ func (f *osFile) control(op string, call func(fd int) error) error {
 	err := f.raw.Control(func(fd uintptr) {
 		callErr = retryInterrupted(func() error { return call(int(fd)) })
 	})
-	if err == nil {
-		err = callErr
+	return f.controlError(op, err, callErr)
+}
+
+// controlError is the outcome of a call through raw: controlErr says that the descriptor could not be used, which it
+// only cannot after Close.
+func (f *osFile) controlError(op string, controlErr, callErr error) error {
+	if controlErr != nil {
+		callErr = fs.ErrClosed
 	}
-	if err != nil {
-		return &fs.PathError{Op: op, Path: f.f.Name(), Err: err}
+	if callErr != nil {
+		return &fs.PathError{Op: op, Path: f.f.Name(), Err: callErr}
 	}
 	return nil
 }

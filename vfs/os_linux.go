@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -45,27 +46,42 @@ func (f *osFile) sync() error { return f.control("fdatasync", unix.Fdatasync) }
 // WriteVectorAt writes the buffers with as few pwritev calls as the kernel allows.
 func (f *osFile) WriteVectorAt(bufs [][]byte, off int64) (int64, error) {
 	if off < 0 {
-		return 0, &fs.PathError{Op: "pwritev", Path: f.f.Name(), Err: errors.New("negative offset")}
+		return 0, &fs.PathError{Op: "pwritev", Path: f.f.Name(), Err: fs.ErrInvalid}
 	}
-	var written int64
-	err := f.control("pwritev", func(fd int) error {
-		var err error
-		written, err = writeVectors(bufs, off, func(iovs [][]byte, off int64) (int, error) {
-			return unix.Pwritev(fd, iovs, off)
-		})
-		return err
-	})
+	c := vectorCalls.Get().(*vectorCall)
+	c.bufs, c.off = bufs, off
+	controlErr := f.raw.Control(c.onFile)
+	written, err := c.written, f.controlError("pwritev", controlErr, c.err)
+	c.bufs, c.written, c.err = nil, 0, nil
+	vectorCalls.Put(c)
 	return written, err
 }
 
-// writeVectors drives write, which may take only a part of what it is given, until all of bufs is written. The window
-// of buffers handed to write is its own, so that the caller's slice stays as it is.
-func writeVectors(bufs [][]byte, off int64, write func(iovs [][]byte, off int64) (int, error)) (int64, error) {
-	var (
-		written int64
-		done    int // bytes of bufs[0] and what follows it that are written
-		window  = make([][]byte, 0, min(len(bufs), maxVectors))
-	)
+// vectorCall is a vectored write while it runs. It is kept for the next one, so that the append path does not allocate.
+type vectorCall struct {
+	bufs    [][]byte
+	off     int64
+	written int64
+	err     error
+	window  [][]byte
+	onFile  func(fd uintptr)
+}
+
+var vectorCalls = sync.Pool{New: func() any {
+	c := &vectorCall{}
+	c.onFile = func(fd uintptr) {
+		c.written, c.err = c.writeAll(func(iovs [][]byte, off int64) (int, error) {
+			return unix.Pwritev(int(fd), iovs, off)
+		})
+	}
+	return c
+}}
+
+// writeAll drives write, which may take only a part of what it is given, until all of the buffers are written. The
+// window of buffers handed to write is its own, so that the caller's slice stays as it is.
+func (c *vectorCall) writeAll(write func(iovs [][]byte, off int64) (int, error)) (written int64, err error) {
+	defer func() { clear(c.window) }()
+	bufs, done := c.bufs, 0 // done is how much of bufs[0] and what follows it is written
 	for {
 		for len(bufs) > 0 && done >= len(bufs[0]) {
 			done -= len(bufs[0])
@@ -74,9 +90,9 @@ func writeVectors(bufs [][]byte, off int64, write func(iovs [][]byte, off int64)
 		if len(bufs) == 0 {
 			return written, nil
 		}
-		window = append(window[:0], bufs[:min(len(bufs), maxVectors)]...)
-		window[0] = window[0][done:]
-		n, err := write(window, off+written)
+		c.window = append(c.window[:0], bufs[:min(len(bufs), maxVectors)]...)
+		c.window[0] = c.window[0][done:]
+		n, err := write(c.window, c.off+written)
 		if n > 0 {
 			written += int64(n)
 			done += n
@@ -100,31 +116,53 @@ func (f *osFile) SendTo(conn syscall.RawConn, off, n int64) (int64, error) {
 	if off < 0 || n < 0 {
 		return 0, &fs.PathError{Op: "sendfile", Path: f.f.Name(), Err: fs.ErrInvalid}
 	}
-	var sent int64
-	var sendErr, waitErr error
-	err := f.control("sendfile", func(fd int) error {
-		waitErr = conn.Write(func(sock uintptr) (done bool) {
-			var m int64
-			m, done, sendErr = sendUntilBlocked(int(sock), fd, off+sent, n-sent)
-			sent += m
-			return done
-		})
-		return nil
-	})
+	c := sendCalls.Get().(*sendCall)
+	c.conn, c.off, c.n = conn, off, n
+	controlErr := f.raw.Control(c.onFile)
+	sent, waitErr, sendErr := c.sent, c.waitErr, c.sendErr
+	c.conn, c.sent, c.waitErr, c.sendErr = nil, 0, nil, nil
+	sendCalls.Put(c)
 	switch {
-	case err != nil:
-		return sent, err
+	case controlErr != nil:
+		return sent, f.controlError("sendfile", controlErr, nil)
 	case waitErr != nil: // the deadline has passed or the connection is closed
 		return sent, waitErr
 	case sendErr == nil:
 		return sent, nil
 	case isFileFault(sendErr):
-		return sent, &fs.PathError{Op: "sendfile", Path: f.f.Name(), Err: sendErr}
+		return sent, f.controlError("sendfile", nil, sendErr)
 	case sendErr == syscall.EINVAL && sent == 0:
 		return 0, fmt.Errorf("sendfile: %w (%w)", errors.ErrUnsupported, sendErr)
 	}
 	return sent, os.NewSyscallError("sendfile", sendErr)
 }
+
+// sendCall is a sending while it runs. It is kept for the next one, as a vectorCall is.
+type sendCall struct {
+	conn     syscall.RawConn
+	off, n   int64
+	sent     int64
+	waitErr  error // of the connection: closed, or too late
+	sendErr  error // of sendfile
+	file     int
+	onFile   func(fd uintptr)
+	onSocket func(sock uintptr) (done bool)
+}
+
+var sendCalls = sync.Pool{New: func() any {
+	c := &sendCall{}
+	c.onFile = func(fd uintptr) {
+		c.file = int(fd)
+		c.waitErr = c.conn.Write(c.onSocket)
+	}
+	c.onSocket = func(sock uintptr) bool {
+		m, done, err := sendUntilBlocked(int(sock), c.file, c.off+c.sent, c.n-c.sent)
+		c.sent += m
+		c.sendErr = err
+		return done
+	}
+	return c
+}}
 
 // sendUntilBlocked sends until n bytes have gone, the socket takes no more (done is false), or an error.
 func sendUntilBlocked(sock, fd int, off, n int64) (sent int64, done bool, err error) {

@@ -192,9 +192,17 @@ func testClosed(t *testing.T, s *suite) {
 	_, err = f.WriteAt([]byte("y"), 0)
 	require.ErrorIs(t, err, fs.ErrClosed)
 	require.ErrorIs(t, f.Truncate(0), fs.ErrClosed)
-	require.Error(t, f.Sync())
+	require.ErrorIs(t, f.Sync(), fs.ErrClosed)
 	_, err = f.Stat()
-	require.Error(t, err)
+	require.ErrorIs(t, err, fs.ErrClosed)
+	if w, ok := f.(vfs.VectorWriter); ok {
+		_, err = w.WriteVectorAt([][]byte{[]byte("y")}, 0)
+		require.ErrorIs(t, err, fs.ErrClosed)
+	}
+	if p, ok := f.(vfs.SocketSender); ok {
+		_, err = p.SendTo(nil, 0, 1)
+		require.ErrorIs(t, err, fs.ErrClosed)
+	}
 	require.Equal(t, "x", s.content("f"))
 }
 
