@@ -1,0 +1,107 @@
+package broker
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func TestApiVersionsListsEveryKey(t *testing.T) {
+	r := newRig(t)
+	c := r.dial()
+	want := []kmsg.ApiVersionsResponseApiKey{
+		{ApiKey: 0, MinVersion: 0, MaxVersion: 13},
+		{ApiKey: 1, MinVersion: 4, MaxVersion: 18},
+		{ApiKey: 2, MinVersion: 1, MaxVersion: 11},
+		{ApiKey: 3, MinVersion: 0, MaxVersion: 13},
+		{ApiKey: 10, MinVersion: 0, MaxVersion: 6},
+		{ApiKey: 18, MinVersion: 0, MaxVersion: 5},
+		{ApiKey: 19, MinVersion: 2, MaxVersion: 7},
+		{ApiKey: 20, MinVersion: 1, MaxVersion: 6},
+		{ApiKey: 22, MinVersion: 0, MaxVersion: 5},
+	}
+	for version := int16(0); version <= 5; version++ {
+		req := at(version, kmsg.NewPtrApiVersionsRequest())
+		req.ClientSoftwareName, req.ClientSoftwareVersion = "tide-client", "1.2.3"
+		resp := do[*kmsg.ApiVersionsResponse](c, req)
+		require.Equal(t, codeNone, resp.ErrorCode)
+		require.Equal(t, want, resp.ApiKeys, "version %d", version)
+		if version >= 3 {
+			require.Equal(t, []kmsg.ApiVersionsResponseSupportedFeature{
+				{Name: "metadata.version", MinVersion: 7, MaxVersion: 33},
+			}, resp.SupportedFeatures)
+		}
+	}
+}
+
+func TestF73_ApiVersionsOfAnUnknownVersionIsAnsweredInVersion0(t *testing.T) {
+	r := newRig(t)
+	c := r.dial()
+	for _, version := range []int16{6, 127, -1} {
+		// A header of version 2 and a body that no schema of today has.
+		frame := []byte{0, 18, 0, 0, 0, 0, 0, 99, 0, 1, 'x', 0, 0xFF, 0xFF, 0xFF}
+		binary.BigEndian.PutUint16(frame[2:], uint16(version))
+		_, err := c.conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(frame))), frame...))
+		require.NoError(t, err)
+		got := readFrame(t, c.conn)
+		require.Equal(t, []byte{0, 0, 0, 99, 0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, 5}, got)
+	}
+	// The connection goes on.
+	req := at(5, kmsg.NewPtrApiVersionsRequest())
+	req.ClientSoftwareName, req.ClientSoftwareVersion = "a", "1"
+	require.Equal(t, codeNone, do[*kmsg.ApiVersionsResponse](c, req).ErrorCode)
+}
+
+func TestF73_ClientSoftwareNameIsChecked(t *testing.T) {
+	tests := []struct {
+		name, version string
+		want          int16
+	}{
+		{"apache-kafka-java", "4.4.0", codeNone},
+		{"a", "0", codeNone},
+		{"a b!", "1", codeInvalidRequest},
+		{"a", "1.", codeInvalidRequest},
+		{"-a", "1", codeInvalidRequest},
+		{"", "1", codeInvalidRequest},
+		{"a", "", codeInvalidRequest},
+		{"kgö", "1", codeInvalidRequest},
+	}
+	r := newRig(t)
+	c := r.dial()
+	for _, test := range tests {
+		for version := int16(3); version <= 5; version++ {
+			req := at(version, kmsg.NewPtrApiVersionsRequest())
+			req.ClientSoftwareName, req.ClientSoftwareVersion = test.name, test.version
+			resp := do[*kmsg.ApiVersionsResponse](c, req)
+			require.Equal(t, test.want, resp.ErrorCode, "%q %q", test.name, test.version)
+			require.Equal(t, test.want != codeNone, len(resp.ApiKeys) == 0)
+		}
+	}
+}
+
+func TestApiVersionsSendsAClientAwayThatExpectsAnother(t *testing.T) {
+	tests := []struct {
+		cluster *string
+		node    int32
+		want    int16
+	}{
+		{nil, -1, codeNone},
+		{nil, 99, codeNone},
+		{kmsg.StringPtr(testCluster), testNode, codeNone},
+		{kmsg.StringPtr(testCluster), -1, codeNone},
+		{kmsg.StringPtr(testCluster), 99, codeRebootstrapRequired},
+		{kmsg.StringPtr("other"), testNode, codeRebootstrapRequired},
+	}
+	r := newRig(t)
+	c := r.dial()
+	for _, test := range tests {
+		req := at(5, kmsg.NewPtrApiVersionsRequest())
+		req.ClientSoftwareName, req.ClientSoftwareVersion = "a", "1"
+		req.ClusterID, req.NodeID = test.cluster, test.node
+		resp := do[*kmsg.ApiVersionsResponse](c, req)
+		require.Equal(t, test.want, resp.ErrorCode)
+		require.Equal(t, test.want != codeNone, len(resp.ApiKeys) == 0)
+	}
+}
