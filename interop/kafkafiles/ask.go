@@ -23,8 +23,16 @@ type asker struct {
 	client *kgo.Client // speaks versions that name topics by their names
 }
 
-// ask writes down all that Kafka answers about partition 0 of the topic.
-func ask(ctx context.Context, addr, topic string) (*Partition, error) {
+// question adds some of Kafka's answers to the partition.
+type question func(asker, context.Context, *Partition) error
+
+// everything is what Apache Kafka can be asked; later questions build on the answers to earlier ones.
+var everything = []question{
+	asker.bounds, asker.batches, asker.aborted, asker.records, asker.producers, asker.timestamps, asker.epochs,
+}
+
+// ask puts the questions about partition 0 of the topic.
+func ask(ctx context.Context, addr, topic string, questions ...question) (*Partition, error) {
 	client, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.MaxVersions(kversion.V2_8_0()))
 	if err != nil {
 		return nil, err
@@ -32,10 +40,8 @@ func ask(ctx context.Context, addr, topic string) (*Partition, error) {
 	defer client.Close()
 	a := asker{addr: addr, topic: topic, client: client}
 	p := &Partition{}
-	for _, step := range []func(context.Context, *Partition) error{
-		a.bounds, a.batches, a.aborted, a.records, a.producers, a.timestamps, a.epochs,
-	} {
-		if err := step(ctx, p); err != nil {
+	for _, q := range questions {
+		if err := q(a, ctx, p); err != nil {
 			return nil, fmt.Errorf("kafkafiles: asking about %s: %w", topic, err)
 		}
 	}
@@ -205,9 +211,11 @@ func (a asker) producers(ctx context.Context, p *Partition) error {
 // maxTimestamp is what ListOffsets is asked for the record with the largest timestamp.
 const maxTimestamp = -3
 
-// timestamps asks for every timestamp that occurs, for one more, and for the largest.
+// timestamps asks for every timestamp that occurs, for the one after it, and for the largest. It does not ask for one
+// that only records below the log start have: Kafka finds their segment, if it is still there, and nothing in it, and
+// answers that there is none, where we go on.
 func (a asker) timestamps(ctx context.Context, p *Partition) error {
-	asks := map[int64]bool{0: true}
+	asks := map[int64]bool{}
 	for _, r := range p.Records {
 		asks[r.Timestamp], asks[r.Timestamp+1] = true, true
 	}

@@ -64,13 +64,11 @@ func Write(ctx context.Context, in server.Install, dir string, size Size) (stopp
 	}
 	defer k.Kill()
 
-	// Timestamps start two days ago: old enough for an hour's gap between batches, too young to expire.
-	start := time.Now().Truncate(time.Hour).Add(-48 * time.Hour)
-	w := &writer{addr: k.Addr(), size: size, shift: start.Sub(time.UnixMilli(corpus.BaseTimestamp))}
+	w := newWriter(k.Addr(), size)
 	if err := k.Start(ctx); err != nil {
 		return nil, nil, err
 	}
-	if err := w.createTopics(ctx); err != nil {
+	if err := w.createTopics(ctx, topics); err != nil {
 		return nil, nil, err
 	}
 	if err := w.life(ctx); err != nil {
@@ -120,6 +118,23 @@ func Write(ctx context.Context, in server.Install, dir string, size Size) (stopp
 	return stopped, killed, nil
 }
 
+// Fill has any Kafka-format server at addr create topics and take every kind of batch but transactions, in one life. It
+// returns the topics, each with one partition.
+func Fill(ctx context.Context, addr string, size Size) ([]string, error) {
+	w := newWriter(addr, size)
+	filled := []string{mixed, stamped}
+	if err := w.createTopics(ctx, filled); err != nil {
+		return nil, err
+	}
+	return filled, w.fill(ctx)
+}
+
+// Ask writes down what a server answers about partition 0 of a topic, as far as any Kafka-format server can be asked:
+// bounds, batches and records.
+func Ask(ctx context.Context, addr, topic string) (*Partition, error) {
+	return ask(ctx, addr, topic, asker.bounds, asker.batches, asker.records)
+}
+
 // writer writes the records of one life after the other.
 type writer struct {
 	addr  string
@@ -129,7 +144,13 @@ type writer struct {
 	shift time.Duration // of the next batch's timestamps
 }
 
-func (w *writer) createTopics(ctx context.Context) error {
+func newWriter(addr string, size Size) *writer {
+	// Timestamps start two days ago: old enough for many hours' gaps between batches, too young to expire.
+	start := time.Now().Truncate(time.Hour).Add(-48 * time.Hour)
+	return &writer{addr: addr, size: size, shift: start.Sub(time.UnixMilli(corpus.BaseTimestamp))}
+}
+
+func (w *writer) createTopics(ctx context.Context, topics []string) error {
 	c, err := kgo.NewClient(kgo.SeedBrokers(w.addr))
 	if err != nil {
 		return err
@@ -157,6 +178,22 @@ func (w *writer) createTopics(ctx context.Context) error {
 // life writes to every topic.
 func (w *writer) life(ctx context.Context) error {
 	w.lives++
+	if err := w.fill(ctx); err != nil {
+		return err
+	}
+	for range w.size.Batches {
+		if err := w.produce(ctx, trimmed); err != nil {
+			return err
+		}
+	}
+	if err := w.transactions(ctx); err != nil {
+		return err
+	}
+	return w.trim(ctx)
+}
+
+// fill writes batches of every codec, idempotent and not.
+func (w *writer) fill(ctx context.Context) error {
 	for range w.size.Batches {
 		for _, codec := range []kgo.CompressionCodec{
 			kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression(),
@@ -175,14 +212,8 @@ func (w *writer) life(ctx context.Context) error {
 		if err := w.produce(ctx, stamped, kgo.ProducerBatchCompression(kgo.Lz4Compression())); err != nil {
 			return err
 		}
-		if err := w.produce(ctx, trimmed); err != nil {
-			return err
-		}
 	}
-	if err := w.transactions(ctx); err != nil {
-		return err
-	}
-	return w.trim(ctx)
+	return nil
 }
 
 // produce writes one batch of mixed records and waits for its acknowledgement.
@@ -278,7 +309,7 @@ func (w *writer) trim(ctx context.Context) error {
 func (w *writer) snapshot(ctx context.Context) (*Snapshot, error) {
 	s := &Snapshot{Partitions: map[string]*Partition{}, TakenAt: time.Now().UnixMilli()}
 	for _, topic := range topics {
-		p, err := ask(ctx, w.addr, topic)
+		p, err := ask(ctx, w.addr, topic, everything...)
 		if err != nil {
 			return nil, err
 		}
