@@ -73,7 +73,7 @@ type loader struct {
 	end        int64
 	flushed    int64 // everything below is on disk
 	epochs     *epochCache
-	noEpochs   bool // the epoch file is missing or unreadable, although there are records
+	noEpochs   bool // the epoch file is missing or unreadable
 	pinned     bool
 	stopped    bool // the files agree with a clean stop
 }
@@ -289,6 +289,7 @@ func (s *segment) walkEnd(from, least int64) (int64, error) {
 
 // findSegments makes a segment of each record file, and removes index files that belong to none.
 func (ld *loader) findSegments(names []string) error {
+	var bases []int64
 	for _, name := range names {
 		if !isLogName(name) {
 			continue
@@ -297,17 +298,18 @@ func (ld *loader) findSegments(names []string) error {
 		if err != nil {
 			return err
 		}
-		ld.segments = append(ld.segments, ld.env.newSegment(base, ld.config))
+		bases = append(bases, base)
 	}
-	for i, s := range ld.segments {
+	for i, base := range bases {
 		end := int64(math.MaxInt64)
-		if i+1 < len(ld.segments) {
-			end = ld.segments[i+1].base
+		if i+1 < len(bases) {
+			end = bases[i+1]
 		}
+		s := ld.env.newSegment(base, ld.config)
 		if err := ld.attach(s, end, names); err != nil {
-			ld.segments = ld.segments[:i]
 			return err
 		}
+		ld.segments = append(ld.segments, s)
 	}
 	for _, name := range names {
 		base, ok := parseOffset(name)
@@ -333,7 +335,8 @@ func (ld *loader) attach(s *segment, end int64, names []string) error {
 	s.size.Store(size)
 	s.openedAt = size
 	limits := indexLimits{end: end, size: size}
-	s.needsIndex = !slices.Contains(names, fileName(s.base, indexSuffix))
+	s.needsIndex = !slices.Contains(names, fileName(s.base, indexSuffix)) ||
+		!slices.Contains(names, fileName(s.base, timeIndexSuffix))
 	s.file = ld.env.files.open(name, vfs.ReadWrite)
 	index, err := ld.attachIndex(s, indexSuffix, names)
 	if err != nil {
@@ -389,7 +392,7 @@ func (ld *loader) readEpochs() error {
 		return err
 	}
 	ld.epochs = cache
-	ld.noEpochs = (!found || err != nil) && len(ld.segments) > 0
+	ld.noEpochs = !found || err != nil
 	return nil
 }
 
@@ -407,7 +410,7 @@ func (ld *loader) honourStart() error {
 		ld.segments = ld.segments[:last]
 	}
 	ld.end, ld.flushed = ld.start, ld.start
-	ld.noEpochs = false
+	ld.log.producers.state.reset(ld.start)
 	if err := ld.log.snapshots.removeAll(); err != nil {
 		return err
 	}
@@ -444,7 +447,7 @@ func (ld *loader) ensureSegment() error {
 	if err := active.reactivate(); err != nil {
 		return err
 	}
-	if err := active.findMax(); err != nil {
+	if err := active.completeMax(); err != nil {
 		return err
 	}
 	file, err := active.file.pin()
@@ -456,10 +459,27 @@ func (ld *loader) ensureSegment() error {
 	return nil
 }
 
+// completeMax finds the largest timestamp of the active segment if neither recovery nor the time index knows it.
+func (s *segment) completeMax() error {
+	timestamp, offset, err := s.largest()
+	if err != nil {
+		return err
+	}
+	if timestamp < 0 && s.size.Load() > 0 {
+		return s.findMax()
+	}
+	s.max.set(timestamp, offset)
+	return nil
+}
+
 // settleEpochs brings the epoch cache in line with where the log begins and ends.
 func (ld *loader) settleEpochs() error {
 	if ld.noEpochs {
 		if err := ld.rebuildEpochs(); err != nil {
+			return err
+		}
+		// Also without an epoch there is a file, so that the next Open need not look.
+		if err := ld.epochs.replace(ld.epochs.entries()); err != nil {
 			return err
 		}
 	}
@@ -475,8 +495,9 @@ func (ld *loader) settleEpochs() error {
 	return ld.epochs.truncateFromStart(ld.start, true)
 }
 
-// rebuildEpochs walks the headers of the whole log.
+// rebuildEpochs walks the headers of the whole log. Damage that readers will meet ends the walk of its segment.
 func (ld *loader) rebuildEpochs() error {
+	ld.epochs = newEpochCache(ld.env.fs, ld.dir)
 	for _, s := range ld.segments {
 		r, err := s.reader()
 		if err != nil {
@@ -486,7 +507,7 @@ func (ld *loader) rebuildEpochs() error {
 		for {
 			h, found, walkErr := walk.next()
 			if walkErr != nil || !found {
-				err = walkErr
+				err = ignoreUnusable(walkErr)
 				break
 			}
 			ld.epochs.replay(h.LeaderEpoch, h.BaseOffset)
