@@ -485,7 +485,6 @@ func do[R kmsg.Response](c *client, req kmsg.Request) R {
 // requireClosed checks that the server closes the connection and sends nothing before that.
 func (c *client) requireClosed() {
 	c.t.Helper()
-	require.NoError(c.t, c.conn.SetReadDeadline(time.Now().Add(20*time.Second)))
 	n, err := c.conn.Read(make([]byte, 1))
 	require.Equal(c.t, 0, n, "the server answered")
 	require.ErrorIs(c.t, err, io.EOF)
@@ -592,4 +591,42 @@ func values(t testing.TB, b []byte) []string {
 		b = rest
 	}
 	return out
+}
+
+// reopen closes the log of a partition and opens it again in a later leader epoch, as after a crash.
+func (r *rig) reopen(t *Topic, index int32, epoch int32) {
+	r.t.Helper()
+	b := r.backend
+	old := r.log(t, index)
+	require.NoError(r.t, old.Close())
+	l, err := partition.Open(partition.Options{
+		Env: b.env, Flusher: b.flusher, Maintainer: b.maintainer, FS: b.disk,
+		Dir: old.Dir(), Topic: t.Name, Index: index, TopicID: t.ID, Config: t.Config, LeaderEpoch: epoch,
+		RecoveryPoint: -1, HighWatermark: -1, LogStart: -1,
+	})
+	require.NoError(r.t, err)
+	b.mu.Lock()
+	b.logs[t.ID][index] = l
+	b.mu.Unlock()
+	b.setPartition(t.Name, int(index), Partition{
+		Leader: testNode, LeaderEpoch: epoch, Replicas: []int32{testNode}, InSync: []int32{testNode},
+	})
+}
+
+// openTransaction appends records of a transaction that stays open. A client cannot do that yet.
+func openTransaction(t testing.TB, l *partition.Log, template []byte) {
+	t.Helper()
+	o := batch.Batch(template).Header().BuilderOptions()
+	o.HasProducer, o.ProducerID, o.ProducerEpoch, o.BaseSequence, o.Transactional = true, 42, 0, 0, true
+	b := batch.NewBuilder(o)
+	r := batch.Batch(template).Records(batch.Limits{})
+	for r.Next() {
+		b.Add(r.Record().Timestamp, r.Record().Key, r.Record().Value)
+	}
+	require.NoError(t, r.Err())
+	built, err := b.Build()
+	require.NoError(t, err)
+	a, err := l.Append(context.Background(), built, partition.AppendOptions{ProduceVersion: 13})
+	require.NoError(t, err)
+	require.NoError(t, a.Wait(context.Background()))
 }
