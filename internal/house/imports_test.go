@@ -14,6 +14,7 @@ var allowedImports = map[string][]string{
 	"vfs":         nil,
 	"vfs/memfs":   {"vfs"},
 	"vfs/faultfs": {"vfs"},
+	"vfs/overlay": {"vfs"},
 	"vfs/vfstest": {"vfs"},
 
 	"batch":       nil,
