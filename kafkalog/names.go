@@ -2,6 +2,7 @@ package kafkalog
 
 import (
 	"path"
+	"strconv"
 	"strings"
 )
 
@@ -57,18 +58,11 @@ func parseOffset(name string) (int64, bool) {
 	if !found || len(stem) != offsetDigits {
 		return 0, false
 	}
-	var offset int64
-	for _, digit := range []byte(stem) {
-		if digit < '0' || digit > '9' {
-			return 0, false
-		}
-		next := offset*10 + int64(digit-'0')
-		if next < offset {
-			return 0, false
-		}
-		offset = next
+	if stem[0] == '+' || stem[0] == '-' {
+		return 0, false
 	}
-	return offset, true
+	offset, err := strconv.ParseInt(stem, 10, 64)
+	return offset, err == nil
 }
 
 // parseLogName returns the base offset in the name of a `.log` file. It fails with a [*SegmentNameError] when there is

@@ -30,7 +30,7 @@ func TestParseOffsetTakesTheNumberBeforeTheFirstDot(t *testing.T) {
 	for _, name := range []string{
 		"", ".", ".log", "log", "42.log", "000000000000000000042.log", "0000000000000000004.log", "-0000000000000000042.log",
 		"+0000000000000000042.log", "0000000000000000004a.log", "09223372036854775808.log", "18446744073709551616.log",
-		"99999999999999999999.log", "00000000000000000042", "leader-epoch-checkpoint", "partition.metadata",
+		"99999999999999999999.log", "21000000000000000000.log", "00000000000000000042", "leader-epoch-checkpoint", "partition.metadata",
 	} {
 		_, ok := parseOffset(name)
 		require.False(t, ok, name)
