@@ -176,12 +176,13 @@ func (p *proposer) drain() {
 func (p *proposer) proposeAll(ctx context.Context) error {
 	for {
 		p.drain()
-		p.inflight = p.nextGroup()
-		if len(p.inflight.commands) == 0 {
-			p.inflight = nil
+		g := p.nextGroup()
+		if len(g.commands) == 0 {
 			return nil
 		}
-		if err := p.settle(ctx, p.inflight); err != nil {
+		p.nonce++
+		p.inflight = g
+		if err := p.settle(ctx, g); err != nil {
 			return err
 		}
 		p.inflight = nil
@@ -194,7 +195,6 @@ func (p *proposer) proposeAll(ctx context.Context) error {
 // nextGroup takes commands from the queue, in order, as many as fit in one entry.
 func (p *proposer) nextGroup() *group {
 	g := &group{nonce: p.nonce, epoch: p.epoch, size: entryHeaderSize + crcSize}
-	p.nonce++
 	for len(p.queue) > 0 {
 		r, n := p.queue[0], 0
 		if r.dropped {
