@@ -50,7 +50,7 @@ func (d *disk) boot() {
 func (d *disk) open(index int32) *Log {
 	d.t.Helper()
 	l, err := Open(Options{
-		Env: d.env, Flusher: d.flusher, Maintainer: d.maintainer, FS: d.faults,
+		Env: d.env, Flusher: d.flusher, Maintainer: d.maintainer,
 		Dir: fmt.Sprintf("data/orders-%d", index), Topic: "orders", Index: index,
 		Config: newSettingsOf(d.t, d.settings), LeaderEpoch: d.epoch, Clean: d.clean,
 		RecoveryPoint: -1, HighWatermark: -1, LogStart: -1,
@@ -475,7 +475,10 @@ func TestF57_DeletingALogUnderWriteDisturbsNobody(t *testing.T) {
 		})
 		held, err := l.Read(0, ReadUncommitted, 100, true)
 		require.NoError(t, err)
-		require.NoError(t, l.Remove(fmt.Sprintf("data/orders-0.%032d-delete", i)))
+		require.NoError(t, l.Remove(func() (string, error) {
+			dir := fmt.Sprintf("data/orders-0.%032d-delete", i)
+			return dir, d.faults.Rename("data/orders-0", dir)
+		}))
 		writer.Wait()
 		_, err = l.Read(0, ReadUncommitted, 100, true)
 		require.ErrorIs(t, err, ErrDeleted)

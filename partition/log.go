@@ -3,25 +3,20 @@ package partition
 import (
 	"errors"
 	"fmt"
-	"path"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/tidemark-io/tidemark/kafkalog"
 	"github.com/tidemark-io/tidemark/topicconfig"
-	"github.com/tidemark-io/tidemark/vfs"
 )
 
 // Options describe one log to [Open].
 type Options struct {
-	// What all logs of a process share; none may be nil but FS. The caller closes them after its logs, Env last.
+	// What all logs of a process share; none may be nil. The caller closes them after its logs, Env last.
 	Env        *kafkalog.Env
 	Flusher    *Flusher
 	Maintainer *Maintainer
-
-	// FS holds Dir; nil is the real one. It must be the file system of Env.
-	FS vfs.FS
 
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
@@ -55,7 +50,6 @@ type Log struct {
 	topic string
 	index int32
 	id    [16]byte
-	fs    vfs.FS
 	now   func() time.Time
 
 	store      store
@@ -87,9 +81,6 @@ type Log struct {
 // visible: what an unclean stop left behind was checked and synced. It blocks on the disk, for as long as it takes to read
 // what was not flushed. Errors match [ErrStorage].
 func Open(o Options) (*Log, error) {
-	if o.FS == nil {
-		o.FS = vfs.OS()
-	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -116,7 +107,6 @@ func newLog(o Options, under store, s *settings) *Log {
 		topic:      o.Topic,
 		index:      o.Index,
 		id:         o.TopicID,
-		fs:         o.FS,
 		now:        o.Now,
 		store:      under,
 		flusher:    o.Flusher,
@@ -241,11 +231,12 @@ func (l *Log) stopAppends(err error) {
 // order. A second call waits for the first and returns the same.
 func (l *Log) Close() error { return l.shut(ErrClosed, l.closeFiles) }
 
-// Remove stops the log for good: appends and reads get [ErrDeleted], the files are closed without a sync, and the log's
-// directory gets the new name, in the same parent, durably. Readers that hold records may go on reading them. The caller
-// deletes the directory when it sees fit.
-func (l *Log) Remove(newDir string) error {
-	return l.shut(ErrDeleted, func() error { return l.discardFiles(newDir) })
+// Remove stops the log for good: appends and reads get [ErrDeleted], what waits for a sync gets its answer, and the files
+// are closed without another one. Then retire is called, once, to give the directory another name; it returns where the
+// files are from then on. Readers that hold records may go on reading them. The caller deletes the directory when it sees
+// fit.
+func (l *Log) Remove(retire func() (dir string, err error)) error {
+	return l.shut(ErrDeleted, func() error { return l.discardFiles(retire) })
 }
 
 // shut ends the log's life once, with the given way to close its files.
@@ -282,23 +273,20 @@ func (l *Log) closeFiles() error {
 	return failed
 }
 
-func (l *Log) discardFiles(newDir string) error {
+func (l *Log) discardFiles(retire func() (string, error)) error {
 	l.store.Fence()
 	closed := l.store.Close()
+	dir, err := retire()
+	if err != nil {
+		return l.storageError("put the directory aside", err, true)
+	}
 	l.mu.Lock()
-	old := l.mu.dir
-	l.mu.dir = newDir
+	l.mu.dir = dir
 	l.mu.Unlock()
-	if err := l.fs.Rename(old, newDir); err != nil {
-		return l.storageError("rename the directory", err, true)
-	}
-	if err := l.fs.SyncDir(path.Dir(newDir)); err != nil {
-		return l.storageError("sync the data directory", err, true)
-	}
 	if closed != nil {
 		return l.storageError("close", closed, true)
 	}
-	l.events.Removed(Removed{Topic: l.topic, Partition: l.index, Dir: newDir})
+	l.events.Removed(Removed{Topic: l.topic, Partition: l.index, Dir: dir})
 	return nil
 }
 

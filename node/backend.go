@@ -1,0 +1,119 @@
+package node
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"sync"
+
+	"github.com/tidemark-io/tidemark/broker"
+	"github.com/tidemark-io/tidemark/partition"
+	"github.com/tidemark-io/tidemark/topicconfig"
+)
+
+// backend is the node as the broker sees it.
+type backend struct{ n *Node }
+
+var _ broker.Backend = backend{}
+
+// ClusterID is the cluster's identity.
+func (b backend) ClusterID() string { return b.n.clusterID }
+
+// NodeID is this node's id.
+func (b backend) NodeID() int32 { return b.n.config.NodeID }
+
+// Nodes is this node, under the address that clients are told.
+func (b backend) Nodes(listener net.Addr) []broker.Node {
+	host, port := b.n.advertised(listener)
+	return []broker.Node{{ID: b.n.config.NodeID, Host: host, Port: port, Rack: b.n.config.Rack}}
+}
+
+// Topics is the newest state of the metadata log.
+func (b backend) Topics() broker.Topics {
+	return topicsView{state: b.n.meta.View(), catalog: b.n.catalog}
+}
+
+// Partition finds a log.
+func (b backend) Partition(topic broker.TopicID, index int32) (*partition.Log, error) {
+	return b.n.partitions.find(topic, index)
+}
+
+// ResolveConfig applies the server's defaults.
+func (b backend) ResolveConfig(name string, overrides map[string]string) (topicconfig.Config, error) {
+	return b.n.catalog.resolve(name, overrides)
+}
+
+// changesAtOnce is how many topics of one request are created or deleted at the same time.
+const changesAtOnce = 8
+
+// CreateTopics creates each topic to its end, even if ctx ends first.
+func (b backend) CreateTopics(ctx context.Context, topics []broker.CreateTopic) []error {
+	return b.n.change(ctx, len(topics), func(i int) error { return b.n.createTopic(topics[i]) })
+}
+
+// DeleteTopics deletes each topic to its end, even if ctx ends first.
+func (b backend) DeleteTopics(ctx context.Context, topics []broker.TopicID) []error {
+	return b.n.change(ctx, len(topics), func(i int) error { return b.n.deleteTopic(topics[i]) })
+}
+
+// NextProducerID hands out an id.
+func (b backend) NextProducerID(ctx context.Context) (int64, error) { return b.n.producerIDs.take(ctx) }
+
+// change makes several changes of topics and returns what became of each. A change that has begun is carried through:
+// when ctx ends first, its error is ctx's and the change goes on.
+func (n *Node) change(ctx context.Context, count int, f func(i int) error) []error {
+	var mu sync.Mutex
+	errs := make([]error, count)
+	decided := make([]bool, count)
+	done := make(chan struct{})
+	n.background.Go(func() {
+		defer close(done)
+		_ = each(n.life, count, changesAtOnce, func(i int) {
+			err := f(i)
+			mu.Lock()
+			defer mu.Unlock()
+			errs[i], decided[i] = err, true
+		})
+	})
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	answer := make([]error, count)
+	for i := range answer {
+		switch {
+		case decided[i]:
+			answer[i] = errs[i]
+		case ctx.Err() != nil:
+			answer[i] = context.Cause(ctx)
+		default:
+			answer[i] = context.Cause(n.life)
+		}
+	}
+	return answer
+}
+
+// advertised is the address that clients who came in on the listener are told.
+func (n *Node) advertised(listener net.Addr) (host string, port int32) {
+	bound := listener.String()
+	host, text, err := net.SplitHostPort(bound)
+	if err != nil {
+		return bound, 0
+	}
+	if n.config.Kafka.Advertise != "" {
+		told, toldPort, err := net.SplitHostPort(n.config.Kafka.Advertise)
+		if err == nil {
+			host = told
+			if toldPort != "0" && toldPort != "" {
+				text = toldPort
+			}
+		}
+	}
+	number, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return host, 0
+	}
+	return host, int32(number)
+}

@@ -1,0 +1,58 @@
+package node
+
+import (
+	"context"
+	"sync"
+)
+
+// background is the goroutines that finish what a caller no longer waits for. They end by themselves, soon after the
+// node's life has ended.
+type background struct {
+	mu      sync.Mutex
+	stopped bool
+	running int
+	idle    chan struct{} // closed when the last one ends after stop
+}
+
+// Go runs f, unless the node is stopping.
+func (b *background) Go(f func()) (started bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stopped {
+		return false
+	}
+	b.running++
+	go func() {
+		defer b.done()
+		f()
+	}()
+	return true
+}
+
+func (b *background) done() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.running--
+	if b.stopped && b.running == 0 {
+		close(b.idle)
+	}
+}
+
+// stop lets nothing new begin and waits for what runs, or for the end of ctx.
+func (b *background) stop(ctx context.Context) error {
+	b.mu.Lock()
+	if !b.stopped {
+		b.stopped, b.idle = true, make(chan struct{})
+		if b.running == 0 {
+			close(b.idle)
+		}
+	}
+	idle := b.idle
+	b.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,134 @@
+package node
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemark-io/tidemark/logdir"
+	"github.com/tidemark-io/tidemark/partition"
+)
+
+// Kafka's intervals for the checkpoints of a data directory.
+const (
+	recoveryPointInterval = time.Minute     // log.flush.offset.checkpoint.interval.ms
+	logStartInterval      = time.Minute     // log.flush.start.offset.checkpoint.interval.ms
+	watermarkInterval     = 5 * time.Second // replica.high.watermark.checkpoint.interval.ms
+)
+
+// checkpoints writes the checkpoint files, each at most once in its interval and only after something has moved. Nothing
+// that was acknowledged depends on them: they make starts quick, and tell Kafka's tools what they expect.
+type checkpoints struct {
+	all []*checkpoint
+}
+
+// checkpoint is one of the files.
+type checkpoint struct {
+	interval time.Duration
+	now      func() time.Time
+	write    func() error
+	task     *partition.Task
+	due      atomic.Bool
+}
+
+// newCheckpoints returns the three checkpoints of a data directory, none of them due.
+func (n *Node) newCheckpoints() *checkpoints {
+	c := &checkpoints{}
+	for _, file := range []struct {
+		offsets  *logdir.Offsets
+		interval time.Duration
+		value    func(partition.Checkpoint) (offset int64, keep bool)
+	}{
+		{n.data.dir.RecoveryPoints(), recoveryPointInterval, func(c partition.Checkpoint) (int64, bool) { return c.RecoveryPoint, true }},
+		{n.data.dir.LogStarts(), logStartInterval, func(c partition.Checkpoint) (int64, bool) { return c.LogStart, c.Trimmed }},
+		{n.data.dir.HighWatermarks(), watermarkInterval, func(c partition.Checkpoint) (int64, bool) { return c.HighWatermark, true }},
+	} {
+		write := func() error { return n.writeCheckpoint(file.offsets, file.value) }
+		c.all = append(c.all, n.newCheckpoint(file.interval, write))
+	}
+	return c
+}
+
+func (n *Node) newCheckpoint(interval time.Duration, write func() error) *checkpoint {
+	c := &checkpoint{interval: interval, now: n.config.Now, write: write}
+	c.task = n.maintainer.NewTask(func(now time.Time) time.Time {
+		c.due.Store(false)
+		if err := write(); err != nil {
+			n.metrics.CheckpointFailures.Inc()
+			n.log.Warn("a checkpoint could not be written and will be tried again", "error", err)
+			c.due.Store(true)
+			return now.Add(interval)
+		}
+		return time.Time{}
+	})
+	return c
+}
+
+// moved says that some log has news. It costs three loads when the files are due already.
+func (c *checkpoints) moved() {
+	for _, file := range c.all {
+		if !file.due.Load() && !file.due.Swap(true) {
+			file.task.Due(file.now().Add(file.interval))
+		}
+	}
+}
+
+// stop ends the tasks and waits for the one that runs.
+func (c *checkpoints) stop() {
+	for _, file := range c.all {
+		file.task.Stop()
+	}
+}
+
+// writeCheckpoint brings one file up to date: open logs with what they say, logs that could not be opened with what the
+// file says already, and nothing else.
+func (n *Node) writeCheckpoint(offsets *logdir.Offsets, value func(partition.Checkpoint) (int64, bool)) error {
+	n.data.checkpointing.Lock()
+	defer n.data.checkpointing.Unlock()
+	set := map[logdir.Partition]int64{}
+	for l := range n.partitions.all() {
+		if offset, keep := value(l.Checkpoint()); keep {
+			set[logdir.Partition{Topic: l.Topic(), Index: l.Index()}] = offset
+		}
+	}
+	written, err := offsets.Load()
+	if err != nil {
+		return err
+	}
+	unopened := n.partitions.unopened()
+	var gone []logdir.Partition
+	for p := range written {
+		if _, here := set[p]; !here && !unopened[p] {
+			gone = append(gone, p)
+		}
+	}
+	return offsets.Update(set, gone...)
+}
+
+// forget removes what the checkpoint files say of partitions by these names, durably, so that nothing of a deleted topic
+// is ever read as if it were of a new one with its name.
+func (d *dataDir) forget(topic string, partitions int32) error {
+	d.checkpointing.Lock()
+	defer d.checkpointing.Unlock()
+	gone := make([]logdir.Partition, partitions)
+	for i := range gone {
+		gone[i] = logdir.Partition{Topic: topic, Index: int32(i)}
+	}
+	for _, offsets := range []*logdir.Offsets{d.dir.RecoveryPoints(), d.dir.HighWatermarks(), d.dir.LogStarts()} {
+		if err := offsets.Update(nil, gone...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkpointed returns what the files said of a partition at start, -1 for what they did not.
+func (d *dataDir) checkpointed(topic string, index int32) (recovered, watermark, start int64) {
+	p := logdir.Partition{Topic: topic, Index: index}
+	of := func(entries map[logdir.Partition]int64) int64 {
+		if offset, ok := entries[p]; ok {
+			return offset
+		}
+		return -1
+	}
+	return of(d.recovered), of(d.watermarks), of(d.starts)
+}

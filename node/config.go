@@ -1,0 +1,188 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"path"
+	"time"
+
+	"github.com/tidemark-io/tidemark/meta"
+	"github.com/tidemark-io/tidemark/topicconfig"
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
+// Config is everything a node has to be told. Only DataDir must be set; a zero value elsewhere takes the default that its
+// comment names, which works on a laptop.
+type Config struct {
+	// DataDir holds the partitions and the metadata log, in Kafka's layout of a log.dir. It is made if there is none.
+	DataDir string
+
+	// NodeID is this node's id, at least 0. It is written into a new data directory and must not change after.
+	NodeID int32
+
+	// ClusterID names the cluster in a new data directory; empty draws one. In one that is not new it must be the one
+	// that is there, or empty.
+	ClusterID string
+
+	// Rack is where the node stands, told to clients; empty is nowhere.
+	Rack string
+
+	// Kafka is where Kafka clients connect. The default is 127.0.0.1:9092. Port 0 picks one.
+	Kafka Listener
+
+	// HTTP is the HOST:PORT of health, readiness, metrics and profiles; empty is none. Port 0 picks one.
+	HTTP string
+
+	// InsecureListen allows listeners that other machines can reach although they ask nobody who they are.
+	InsecureListen bool
+
+	// TopicDefaults are settings that every topic has unless it sets them itself, by Kafka's names. TopicPatterns are the
+	// same for topics whose names match; a later one wins over an earlier one.
+	TopicDefaults map[string]string
+	TopicPatterns []TopicPattern
+
+	// NumPartitions [num.partitions, 1] and DefaultReplicationFactor [default.replication.factor, 1] are for creators who
+	// leave them open.
+	NumPartitions            int32
+	DefaultReplicationFactor int16
+
+	// DisableAutoCreateTopics is the opposite of [auto.create.topics.enable, true], DisableDeleteTopics that of
+	// [delete.topic.enable, true].
+	DisableAutoCreateTopics bool
+	DisableDeleteTopics     bool
+
+	// Limits of the Kafka listener; 0 is Kafka's default.
+	MaxConnections        int           // [max.connections, no limit]
+	MaxConnectionsPerIP   int           // [max.connections.per.ip, no limit]
+	ConnectionsMaxIdle    time.Duration // [connections.max.idle.ms, 10 min]
+	SocketRequestMaxBytes int32         // [socket.request.max.bytes, 100 MiB]
+	QueuedMaxRequestBytes int64         // [queued.max.request.bytes, 256 MiB here]
+	FetchMaxBytes         int32         // [fetch.max.bytes, 55 MiB]
+	FetchSessions         int           // [max.incremental.fetch.session.cache.slots, 1000]
+
+	// How the log engine works; 0 is the default.
+	RecoveryThreads  int           // [num.recovery.threads.per.data.dir] logs opened at the same time; 8
+	SyncWorkers      int           // logs synced at the same time; 16
+	MaxUnsyncedBytes int64         // of all logs; 256 MiB
+	MaxOpenFiles     int           // descriptors kept for files that are not being written; 1024
+	RetentionCheck   time.Duration // [log.retention.check.interval.ms] 5 min
+	ProducerExpiry   time.Duration // [producer.id.expiration.ms] 24 h
+
+	// FS is the file system that DataDir is on; nil is the real one.
+	FS vfs.FS
+
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+
+	// Meta is the store of the metadata log; the node does not close it. Nil is a file in DataDir.
+	Meta meta.Backend
+
+	// Log receives what a person should read; nil discards it.
+	Log *slog.Logger
+
+	// Version says what is running, for metrics and the log.
+	Version string
+}
+
+// Listener is one address to listen on, and the one that clients are told.
+type Listener struct {
+	Listen    string // HOST:PORT
+	Advertise string // HOST:PORT; empty: the address that Listen bound. Port 0: the port that Listen bound.
+}
+
+// TopicPattern is settings for the topics whose names match a pattern.
+type TopicPattern struct {
+	Pattern  string // as for path.Match: * any text, ? one character, [abc] one of these
+	Settings map[string]string
+}
+
+// Defaults of [Config].
+const (
+	DefaultKafkaListen     = "127.0.0.1:9092"
+	DefaultRecoveryThreads = 8
+)
+
+func (c Config) withDefaults() Config {
+	if c.Kafka.Listen == "" {
+		c.Kafka.Listen = DefaultKafkaListen
+	}
+	if c.RecoveryThreads <= 0 {
+		c.RecoveryThreads = DefaultRecoveryThreads
+	}
+	if c.FS == nil {
+		c.FS = vfs.OS()
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	return c
+}
+
+// validate reports everything that is wrong with a configuration whose defaults are set.
+func (c Config) validate() error {
+	var wrong []error
+	if c.DataDir == "" {
+		wrong = append(wrong, errors.New("DataDir is not set"))
+	}
+	if c.NodeID < 0 {
+		wrong = append(wrong, fmt.Errorf("NodeID %d is negative", c.NodeID))
+	}
+	if err := checkListener("Kafka.Listen", c.Kafka.Listen, c.InsecureListen); err != nil {
+		wrong = append(wrong, err)
+	}
+	if c.HTTP != "" {
+		if err := checkListener("HTTP", c.HTTP, c.InsecureListen); err != nil {
+			wrong = append(wrong, err)
+		}
+	}
+	if c.Kafka.Advertise != "" {
+		if _, _, err := net.SplitHostPort(c.Kafka.Advertise); err != nil {
+			wrong = append(wrong, fmt.Errorf("Kafka.Advertise: %w", err))
+		}
+	}
+	if _, err := topicconfig.Parse(c.TopicDefaults); err != nil {
+		wrong = append(wrong, fmt.Errorf("TopicDefaults: %w", err))
+	}
+	for _, p := range c.TopicPatterns {
+		if _, err := path.Match(p.Pattern, ""); err != nil {
+			wrong = append(wrong, fmt.Errorf("TopicPatterns: pattern %q: %w", p.Pattern, err))
+		}
+		if _, err := topicconfig.Parse(p.Settings); err != nil {
+			wrong = append(wrong, fmt.Errorf("TopicPatterns: pattern %q: %w", p.Pattern, err))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// ExposedError says that a listener could be reached from other machines and asks nobody who they are.
+type ExposedError struct {
+	Setting string // of [Config]
+	Address string
+}
+
+func (e *ExposedError) Error() string {
+	return fmt.Sprintf("%s %s can be reached from other machines and asks for no authentication: "+
+		"listen on a loopback address, or allow it with InsecureListen", e.Setting, e.Address)
+}
+
+// checkListener refuses an address that does not parse, or that is not loopback unless that is allowed.
+func checkListener(setting, address string, insecure bool) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%s: %w", setting, err)
+	}
+	if insecure || host == "localhost" {
+		return nil
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Unmap().IsLoopback() {
+		return nil
+	}
+	return &ExposedError{Setting: setting, Address: address}
+}

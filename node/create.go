@@ -1,0 +1,104 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tidemark-io/tidemark/broker"
+	"github.com/tidemark-io/tidemark/meta"
+	"github.com/tidemark-io/tidemark/partition"
+	"github.com/tidemark-io/tidemark/topicconfig"
+)
+
+// createTopic makes a topic. The order is what makes a crash at any moment leave no topic or the whole one: first every
+// directory, durable and with the topic's id in it, then the one entry in the metadata log. When it returns nil, the topic
+// is durable and its partitions can be written to.
+func (n *Node) createTopic(t broker.CreateTopic) error {
+	defer n.names.lock(t.Name)()
+	if err := creatable(n.meta.View(), t.Name); err != nil {
+		return err
+	}
+	config, err := n.catalog.resolve(t.Name, t.Overrides)
+	if err != nil {
+		return err
+	}
+	if err := n.data.forget(t.Name, t.Partitions); err != nil {
+		return err
+	}
+	h, err := n.makeLogs(t, config)
+	if err != nil {
+		return errors.Join(err, n.unmakeLogs(h))
+	}
+	n.partitions.add(t.ID, h)
+	_, err = n.meta.Do(n.life, meta.CreateTopic{
+		ID: t.ID, Name: t.Name, Partitions: t.Partitions, Configs: t.Overrides,
+	})
+	switch {
+	case err == nil || errors.Is(err, meta.Redundant):
+		return nil
+	case errors.Is(err, meta.ErrOutcomeUnknown):
+		return err // the metadata log has stopped; the next start finds out
+	}
+	n.partitions.take(t.ID)
+	return errors.Join(rejected(err), n.unmakeLogs(h))
+}
+
+// creatable says why no topic of this name can be created now, or nil.
+func creatable(s *meta.State, name string) error {
+	if _, ok := s.Topic(name); ok {
+		return fmt.Errorf("%w: %s", broker.ErrTopicExists, name)
+	}
+	if other, ok := s.CollidingTopic(name); ok {
+		return fmt.Errorf("%w: %s and %s", broker.ErrTopicCollides, name, other)
+	}
+	return nil
+}
+
+// rejected turns the metadata log's word for it into the broker's.
+func rejected(err error) error {
+	switch {
+	case errors.Is(err, meta.TopicExists):
+		return fmt.Errorf("%w: %w", broker.ErrTopicExists, err)
+	case errors.Is(err, meta.TopicNameCollides):
+		return fmt.Errorf("%w: %w", broker.ErrTopicCollides, err)
+	case errors.Is(err, meta.TopicNotExist):
+		return fmt.Errorf("%w: %w", broker.ErrUnknownTopicID, err)
+	}
+	return err
+}
+
+// makeLogs makes the directories of a new topic and opens the logs in them, several at a time. On an error it returns what
+// it made.
+func (n *Node) makeLogs(t broker.CreateTopic, config topicconfig.Config) (*hosted, error) {
+	h := &hosted{name: t.Name, logs: make([]*partition.Log, t.Partitions), errs: make([]error, t.Partitions)}
+	err := each(n.life, int(t.Partitions), n.config.RecoveryThreads, func(i int) {
+		h.logs[i], h.errs[i] = n.makeLog(t, int32(i), config)
+	})
+	for _, e := range h.errs {
+		if e != nil {
+			return h, e
+		}
+	}
+	return h, err
+}
+
+func (n *Node) makeLog(t broker.CreateTopic, index int32, config topicconfig.Config) (*partition.Log, error) {
+	dir, err := n.data.makePartition(t.Name, index, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	return partition.Open(n.logOptions(logPlan{
+		topic: t.Name, index: index, id: t.ID, dir: dir, config: config, clean: true, recovered: -1, watermark: -1, start: -1,
+	}))
+}
+
+// unmakeLogs closes and discards the logs of a topic that did not come to be. They hold nothing, and nobody knows them.
+func (n *Node) unmakeLogs(h *hosted) error {
+	var errs []error
+	for _, l := range h.logs {
+		if l != nil {
+			errs = append(errs, n.discard(l))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,286 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path"
+	"sync"
+
+	"github.com/tidemark-io/tidemark/logdir"
+	"github.com/tidemark-io/tidemark/meta"
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
+// dataDir is the data directory of a node: what was found in it at start, and what the node changes in it.
+type dataDir struct {
+	dir   *logdir.Dir
+	fs    vfs.FS
+	path  string
+	log   *slog.Logger
+	node  int32
+	clean bool // the last stop was in order
+
+	identity logdir.Meta // zero in a new directory
+	found    foundDirs
+
+	// What the checkpoints said at start, by partition.
+	recovered, watermarks, starts map[logdir.Partition]int64
+
+	// checkpointing is held while a checkpoint file is made up and written, so that no entry of a deleted topic comes back
+	// after forget.
+	checkpointing sync.Mutex
+}
+
+// foundDirs is what was found at start.
+type foundDirs struct {
+	partitions []foundDir // current ones
+	strays     []foundDir
+	deleted    []logdir.DirName
+}
+
+// foundDir is a partition's directory and the topic id in it.
+type foundDir struct {
+	name  logdir.DirName
+	topic meta.TopicID
+	err   error // why there is no topic id
+}
+
+// openData takes the data directory and reads what is in it. Nothing is changed but the clean-shutdown marker.
+func (n *Node) openData(ctx context.Context) error {
+	c := n.config
+	dir, err := logdir.Open(c.FS, c.DataDir)
+	if err != nil {
+		return err
+	}
+	n.data = &dataDir{dir: dir, fs: c.FS, path: c.DataDir, log: c.Log, node: c.NodeID}
+	n.undo("the data directory", func(context.Context) error {
+		if n.stuck {
+			return nil // something may still write into it
+		}
+		return dir.Close()
+	})
+	if err := n.data.readIdentity(c); err != nil {
+		return err
+	}
+	if err := n.data.scan(ctx, c.RecoveryThreads); err != nil {
+		return err
+	}
+	if err := n.data.readCheckpoints(); err != nil {
+		return err
+	}
+	marker, err := dir.TakeCleanShutdown()
+	if err != nil {
+		return err
+	}
+	n.data.clean = marker.Clean
+	return nil
+}
+
+// readIdentity reads meta.properties and holds it against the configuration.
+func (d *dataDir) readIdentity(c Config) error {
+	identity, err := d.dir.Meta()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	file := path.Join(d.path, "meta.properties")
+	if identity.NodeID >= 0 && identity.NodeID != c.NodeID {
+		return &IdentityError{File: file, What: "node id", Got: fmt.Sprint(identity.NodeID), Expected: fmt.Sprint(c.NodeID)}
+	}
+	if identity.ClusterID != "" && c.ClusterID != "" && identity.ClusterID != c.ClusterID {
+		return &IdentityError{File: file, What: "cluster id", Got: identity.ClusterID, Expected: c.ClusterID}
+	}
+	d.identity = identity
+	return nil
+}
+
+// clusterID is the id for a metadata log that is about to be made.
+func (d *dataDir) clusterID(configured string) string {
+	return cmp.Or(d.identity.ClusterID, configured, logdir.NewUUID().String())
+}
+
+// settleIdentity makes meta.properties, or makes sure that it is that of the cluster.
+func (d *dataDir) settleIdentity(clusterID string) error {
+	file := path.Join(d.path, "meta.properties")
+	if d.identity.ClusterID != "" && d.identity.ClusterID != clusterID {
+		return &IdentityError{File: file, What: "cluster id", Got: d.identity.ClusterID, Expected: clusterID}
+	}
+	whole := d.identity
+	whole.ClusterID, whole.NodeID = clusterID, d.node
+	if whole.DirectoryID.IsZero() {
+		whole.DirectoryID = logdir.NewUUID()
+	}
+	if whole == d.identity {
+		return nil
+	}
+	d.identity = whole
+	return d.dir.WriteMeta(whole)
+}
+
+// scan lists the directories, and reads whose they are, several at a time.
+func (d *dataDir) scan(ctx context.Context, workers int) error {
+	entries, err := d.dir.Scan()
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		switch {
+		case e.Kind == logdir.UnknownDir:
+			d.log.Warn("a directory that is no partition's is left alone", "dir", e.Name, "error", e.Err)
+		case e.Kind != logdir.PartitionEntry:
+		case e.Dir.Role == logdir.Delete:
+			d.found.deleted = append(d.found.deleted, e.Dir)
+		case e.Dir.Role == logdir.Stray:
+			d.found.strays = append(d.found.strays, foundDir{name: e.Dir})
+		case e.Dir.Role == logdir.Future:
+			d.log.Warn("a copy from another data directory is left alone", "dir", e.Name)
+		default:
+			d.found.partitions = append(d.found.partitions, foundDir{name: e.Dir})
+		}
+	}
+	read := func(found []foundDir) error {
+		return each(ctx, len(found), workers, func(i int) {
+			m, err := logdir.ReadMetadata(d.fs, path.Join(d.path, found[i].name.String()))
+			found[i].topic, found[i].err = meta.TopicID(m.TopicID), err
+		})
+	}
+	return errors.Join(read(d.found.partitions), read(d.found.strays))
+}
+
+// readCheckpoints reads what the last process knew of the logs. A damaged file is as good as none: what it said makes
+// starts quick, and the logs can do without. One that a newer version wrote is refused.
+func (d *dataDir) readCheckpoints() error {
+	for _, file := range []struct {
+		offsets *logdir.Offsets
+		into    *map[logdir.Partition]int64
+	}{
+		{d.dir.RecoveryPoints(), &d.recovered},
+		{d.dir.HighWatermarks(), &d.watermarks},
+		{d.dir.LogStarts(), &d.starts},
+	} {
+		entries, err := file.offsets.Load()
+		var damaged *logdir.FormatError
+		if errors.As(err, &damaged) {
+			d.log.Warn("a damaged checkpoint is not used; it will be replaced", "error", err)
+			entries, err = nil, file.offsets.Discard()
+		}
+		if err != nil {
+			return err
+		}
+		*file.into = entries
+	}
+	return nil
+}
+
+// metadataLost says that partitions are there and no metadata.
+func (d *dataDir) metadataLost(where string, cause error) error {
+	const named = 5
+	lost := &MetadataLostError{Metadata: where, DataDir: d.path, Total: len(d.found.partitions), Err: cause}
+	for _, found := range d.found.partitions[:min(named, lost.Total)] {
+		lost.Directories = append(lost.Directories, found.name.String())
+	}
+	return lost
+}
+
+// explain adds what was found to the error of a metadata log that is missing.
+func (d *dataDir) explain(file string, err error) error {
+	var missing *meta.MissingError
+	if errors.As(err, &missing) {
+		return d.metadataLost(file, err)
+	}
+	return err
+}
+
+// settle brings directories and metadata together: directories of topics that are being deleted go on being deleted, those
+// of topics that the metadata does not know are moved aside, and those that were moved aside come back when it knows them
+// again. moved is told of each that is moved aside.
+func (d *dataDir) settle(view *meta.State, moved func(from, to string)) error {
+	var kept []foundDir
+	for _, found := range d.found.partitions {
+		topic, known := view.TopicByID(found.topic)
+		switch {
+		case found.err != nil:
+			d.log.Error("a directory does not say whose it is; it is left alone and not served", "dir", found.name,
+				"error", found.err)
+			kept = append(kept, found)
+		case known && topic.Name == found.name.Partition.Topic && found.name.Partition.Index < topic.Partitions():
+			kept = append(kept, found)
+		case known:
+			d.log.Error("a directory has another name than its topic; it is left alone and not served", "dir", found.name,
+				"topic", topic.Name)
+			kept = append(kept, found)
+		default:
+			if err := d.putAside(view, found, moved); err != nil {
+				return err
+			}
+		}
+	}
+	d.found.partitions = kept
+	return d.restoreStrays(view)
+}
+
+// putAside renames the directory of a topic that the metadata does not know.
+func (d *dataDir) putAside(view *meta.State, found foundDir, moved func(from, to string)) error {
+	role := logdir.Stray
+	if _, deleting := view.Get(deletingKey(found.topic)); deleting {
+		role = logdir.Delete
+	}
+	to, err := d.dir.Retire(found.name, role)
+	if err != nil {
+		return err
+	}
+	if role == logdir.Delete {
+		d.found.deleted = append(d.found.deleted, to)
+		return nil
+	}
+	moved(found.name.String(), to.String())
+	return nil
+}
+
+// restoreStrays gives directories that were moved aside their names back if their topic is known and nothing is in their
+// place: the metadata that did not know them was not the right one.
+func (d *dataDir) restoreStrays(view *meta.State) error {
+	for _, stray := range d.found.strays {
+		topic, known := view.TopicByID(stray.topic)
+		if stray.err != nil || !known || stray.name.Partition.Index >= topic.Partitions() {
+			continue
+		}
+		p := logdir.Partition{Topic: topic.Name, Index: stray.name.Partition.Index}
+		if there, err := d.exists(d.dir.PartitionPath(p)); err != nil || there {
+			continue
+		}
+		if err := d.fs.Rename(path.Join(d.path, stray.name.String()), d.dir.PartitionPath(p)); err != nil {
+			return err
+		}
+		if err := d.fs.SyncDir(d.path); err != nil {
+			return err
+		}
+		d.log.Warn("a directory that had been moved aside is back: the metadata knows its topic again",
+			"from", stray.name, "to", p)
+		d.found.partitions = append(d.found.partitions, foundDir{name: logdir.DirName{Partition: p}, topic: stray.topic})
+	}
+	return nil
+}
+
+func (d *dataDir) exists(name string) (bool, error) {
+	_, err := d.fs.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// isEmpty reports whether a directory holds nothing, or is not there.
+func (d *dataDir) isEmpty(name string) (bool, error) {
+	list, err := d.fs.List(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	return err == nil && len(list) == 0, err
+}

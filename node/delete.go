@@ -1,0 +1,119 @@
+package node
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tidemark-io/tidemark/broker"
+	"github.com/tidemark-io/tidemark/logdir"
+	"github.com/tidemark-io/tidemark/meta"
+	"github.com/tidemark-io/tidemark/partition"
+)
+
+// deletingPrefix begins the keys, one for each topic that is gone and whose directories are not. With them a start tells
+// the rest of a deletion from a directory that it knows nothing about.
+const deletingPrefix = "node/deleting/"
+
+func deletingKey(id meta.TopicID) string { return deletingPrefix + hex.EncodeToString(id[:]) }
+
+// deletingID reads what deletingKey wrote.
+func deletingID(key string) (meta.TopicID, bool) {
+	var id meta.TopicID
+	text, ok := strings.CutPrefix(key, deletingPrefix)
+	n, err := hex.Decode(id[:], []byte(text))
+	return id, ok && err == nil && n == len(id) && len(text) == 2*len(id)
+}
+
+// deleteTopic deletes a topic. When the metadata log has it, the topic is gone for good, wherever a crash comes after.
+// When deleteTopic returns nil, its logs are closed as deleted too, and its directories have names under which nobody
+// opens them; they are removed after the topic's file.delete.delay.ms.
+func (n *Node) deleteTopic(id broker.TopicID) error {
+	t, ok := n.meta.View().TopicByID(id)
+	if !ok {
+		return broker.ErrUnknownTopicID
+	}
+	defer n.names.lock(t.Name)()
+	results, err := n.meta.Propose(n.life,
+		meta.PutKv{Key: deletingKey(id), Value: []byte(t.Name)},
+		meta.DeleteTopic{ID: id},
+	)
+	if err != nil {
+		return err
+	}
+	if err := results[1].Err(); err != nil {
+		return rejected(err)
+	}
+	delay := time.Duration(n.catalog.topic(n.meta.View(), t).Config.FileDeleteDelayMs) * time.Millisecond
+	dirs, err := n.retireLogs(t, n.partitions.take(id))
+	if err != nil {
+		// The topic is gone, which is what was asked for; the next start takes its directories up.
+		n.log.Error("directories of a deleted topic could not be put aside", "topic", t.Name, "error", err)
+		return nil
+	}
+	n.removeLater(dirs, []string{deletingKey(id)}, delay)
+	return nil
+}
+
+// retireLogs closes the logs of a deleted topic and gives their directories the names under which they wait.
+func (n *Node) retireLogs(t *meta.Topic, h *hosted) (dirs []logdir.DirName, err error) {
+	if h == nil {
+		return nil, nil
+	}
+	dirs = make([]logdir.DirName, len(h.logs))
+	errs := make([]error, len(h.logs))
+	if err := each(n.life, len(h.logs), n.config.RecoveryThreads, func(i int) {
+		if h.logs[i] != nil {
+			dirs[i], errs[i] = n.data.retireLog(h.logs[i])
+			return
+		}
+		dirs[i], errs[i] = n.data.retire(t.Name, int32(i))
+	}); err != nil {
+		return nil, err
+	}
+	return dirs, errors.Join(errs...)
+}
+
+// removeLater removes directories of deleted topics once the delay is over, and then what the metadata log remembers of
+// the deletions. A stop in between leaves that to the next start.
+func (n *Node) removeLater(dirs []logdir.DirName, keys []string, delay time.Duration) {
+	if len(dirs) == 0 && len(keys) == 0 {
+		return
+	}
+	remove := n.maintainer.NewTask(func(time.Time) time.Time {
+		n.background.Go(func() { n.removeDirs(dirs, keys) })
+		return time.Time{}
+	})
+	remove.Due(n.config.Now().Add(delay))
+}
+
+func (n *Node) removeDirs(dirs []logdir.DirName, keys []string) {
+	for _, dir := range dirs {
+		if n.life.Err() != nil {
+			return
+		}
+		if err := n.data.dir.RemoveRetired(dir); err != nil {
+			n.log.Warn("a deleted partition could not be removed; the next start tries again", "dir", dir, "error", err)
+			return
+		}
+		n.log.Info("deleted partition removed", "dir", dir)
+	}
+	forget := make([]meta.Command, len(keys))
+	for i, key := range keys {
+		forget[i] = meta.DeleteKv{Key: key}
+	}
+	if _, err := n.meta.Propose(n.life, forget...); err != nil && n.life.Err() == nil {
+		n.log.Warn("a deletion that is done is still remembered", "error", err)
+	}
+}
+
+// discard closes a log that nobody knows and removes its directory.
+func (n *Node) discard(l *partition.Log) error {
+	dir, err := n.data.retireLog(l)
+	if err != nil {
+		return fmt.Errorf("discard %s: %w", l, err)
+	}
+	return n.data.dir.RemoveRetired(dir)
+}

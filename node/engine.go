@@ -1,0 +1,232 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tidemark-io/tidemark/kafkalog"
+	"github.com/tidemark-io/tidemark/meta"
+	"github.com/tidemark-io/tidemark/observe"
+	"github.com/tidemark-io/tidemark/partition"
+	"github.com/tidemark-io/tidemark/topicconfig"
+)
+
+// openPartitions starts the log engine and opens the logs of all topics.
+func (n *Node) openPartitions(ctx context.Context) error {
+	n.openEngine()
+	if err := n.raiseLeaderEpochs(ctx); err != nil {
+		return err
+	}
+	view := n.meta.View()
+	if err := n.data.settle(view, n.strayed); err != nil {
+		return err
+	}
+	if err := n.openLogs(ctx, n.planLogs(view)); err != nil {
+		return err
+	}
+	n.opened = true
+	n.resumeDeletions(view)
+	return nil
+}
+
+// openEngine makes what all logs share. It opens nothing on disk.
+func (n *Node) openEngine() {
+	c := n.config
+	n.env = kafkalog.NewEnv(kafkalog.EnvOptions{
+		FS: c.FS, Now: c.Now, Events: observe.KafkaLogs(n.reg, n.log), MaxOpenFiles: c.MaxOpenFiles,
+	})
+	n.flusher = partition.NewFlusher(partition.FlusherOptions{
+		Workers: c.SyncWorkers, MaxUnsyncedBytes: c.MaxUnsyncedBytes, Now: c.Now,
+	})
+	n.maintainer = partition.NewMaintainer(partition.MaintainerOptions{
+		Now: c.Now, RetentionInterval: c.RetentionCheck, ProducerExpiry: c.ProducerExpiry,
+	})
+	n.checkpoints = n.newCheckpoints()
+	n.logEvents = observe.Partitions(n.reg, n.log)
+	observe.Flusher(n.reg, n.flusher.Stats)
+	observe.Offsets(n.reg, n.partitions.all)
+	n.undo("the log engine", n.closeEngine)
+	n.undo("partitions", n.closePartitions)
+	n.undo("work in the background", n.background.stop)
+}
+
+// raiseLeaderEpochs begins a new term of every partition after an unclean start, and only then: what clients knew of the
+// end of a log may not have survived.
+func (n *Node) raiseLeaderEpochs(ctx context.Context) error {
+	if n.data.clean || n.meta.View().TopicCount() == 0 {
+		return nil
+	}
+	var topics []meta.TopicPartitions
+	for t := range n.meta.View().Topics() {
+		topics = append(topics, meta.TopicPartitions{ID: t.ID})
+	}
+	n.metrics.UncleanStarts.Inc()
+	n.log.Warn("the last stop was not in order: logs are checked before they are served", "topics", len(topics))
+	for chunk := range slices.Chunk(topics, raiseAtOnce) {
+		raise := meta.RaiseLeaderEpochs{Node: n.config.NodeID, NodeEpoch: n.nodeEpoch, Topics: chunk}
+		if _, err := n.meta.Do(ctx, raise); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// raiseAtOnce topics fit in one entry of the metadata log.
+const raiseAtOnce = 10_000
+
+// strayed tells of a directory that was moved aside.
+func (n *Node) strayed(from, to string) {
+	n.metrics.StrayDirectories.Inc()
+	n.log.Warn("a directory whose topic the metadata does not know was moved aside; nothing in it was changed",
+		"from", from, "to", to)
+}
+
+// logPlan is one log to open.
+type logPlan struct {
+	topic  string
+	index  int32
+	id     meta.TopicID
+	dir    string
+	config topicconfig.Config
+	epoch  int32
+	clean  bool
+	host   *hosted
+
+	recovered, watermark, trimmed int64 // by the checkpoints, or -1
+	start                         int64 // where a log that is made anew begins, or -1: an old one knows
+}
+
+// planLogs lists every log that the metadata knows, and gives each topic its place in the table.
+func (n *Node) planLogs(view *meta.State) []logPlan {
+	plans := make([]logPlan, 0, view.PartitionCount())
+	for t := range view.Topics() {
+		count := t.Partitions()
+		h := &hosted{name: t.Name, logs: make([]*partition.Log, count), errs: make([]error, count)}
+		config := n.catalog.topic(view, t).Config
+		for i := range count {
+			p := logPlan{
+				topic: t.Name, index: i, id: t.ID, dir: n.data.partitionPath(t.Name, i), config: config,
+				epoch: t.LeaderEpoch(i), clean: n.data.clean, host: h, start: -1,
+			}
+			p.recovered, p.watermark, p.trimmed = n.data.checkpointed(t.Name, i)
+			plans = append(plans, p)
+		}
+		n.partitions.add(t.ID, h)
+	}
+	return plans
+}
+
+// openLogs opens logs, several at a time. One that cannot be opened is not served, and keeps no other from being: its
+// error is what its clients get.
+func (n *Node) openLogs(ctx context.Context, plans []logPlan) error {
+	n.status.enter("opening partitions", len(plans))
+	n.status.watch(n.partitions.failed)
+	n.metrics.LogsToOpen.Set(float64(len(plans)))
+	report := max(len(plans)/10, 1)
+	return each(ctx, len(plans), n.config.RecoveryThreads, func(i int) {
+		p := plans[i]
+		p.host.logs[p.index], p.host.errs[p.index] = n.openLog(p)
+		n.metrics.LogsOpened.Inc()
+		if done := n.status.step(); done%report == 0 && len(plans) > report {
+			n.log.Info("opening partitions", "done", done, "total", len(plans))
+		}
+	})
+}
+
+func (n *Node) openLog(p logPlan) (*partition.Log, error) {
+	p, err := n.prepare(p)
+	if err == nil {
+		var l *partition.Log
+		if l, err = partition.Open(n.logOptions(p)); err == nil {
+			return l, nil
+		}
+	}
+	n.log.Error("a partition is not served", "topic", p.topic, "partition", p.index, "dir", p.dir, "error", err)
+	if !errors.Is(err, partition.ErrStorage) {
+		err = fmt.Errorf("%w: %w", partition.ErrStorage, err)
+	}
+	return nil, err
+}
+
+// prepare makes sure that a log's directory is there and is the topic's. One that has gone is made anew, and begins where
+// the old one is known to have ended: no offset is ever given to two records.
+func (n *Node) prepare(p logPlan) (logPlan, error) {
+	missing, err := n.data.checkPartition(p.topic, p.index, p.id)
+	if err != nil || !missing {
+		return p, err
+	}
+	p.start = max(p.recovered, p.watermark, p.trimmed)
+	n.log.Error("the directory of a partition is gone: a new one begins where the old one is known to have ended",
+		"topic", p.topic, "partition", p.index, "dir", p.dir, "offset", max(p.start, 0))
+	_, err = n.data.makePartition(p.topic, p.index, p.id)
+	return p, err
+}
+
+func (n *Node) logOptions(p logPlan) partition.Options {
+	return partition.Options{
+		Env: n.env, Flusher: n.flusher, Maintainer: n.maintainer, Now: n.config.Now,
+		Dir: p.dir, Topic: p.topic, Index: p.index, TopicID: p.id, Config: p.config, LeaderEpoch: p.epoch,
+		Clean: p.clean, RecoveryPoint: p.recovered, HighWatermark: p.watermark, LogStart: p.start,
+		Changed: n.checkpoints.moved, Events: n.logEvents,
+	}
+}
+
+// resumeDeletions removes the directories of topics whose deletion an earlier process did not finish.
+func (n *Node) resumeDeletions(view *meta.State) {
+	var keys []string
+	for key := range view.List(deletingPrefix) {
+		keys = append(keys, key)
+	}
+	n.removeLater(n.data.found.deleted, keys, 0)
+}
+
+// closePartitions syncs and closes every log, several at a time, and writes the checkpoints and, when all went well, the
+// marker that lets the next start trust them.
+func (n *Node) closePartitions(ctx context.Context) error {
+	n.checkpoints.stop()
+	logs := slices.Collect(n.partitions.all())
+	errs := make([]error, len(logs))
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		_ = each(context.WithoutCancel(ctx), len(logs), n.flushWorkers(), func(i int) { errs[i] = logs[i].Close() })
+	}()
+	select {
+	case <-closed:
+	case <-ctx.Done():
+		n.stuck = true
+		return fmt.Errorf("a disk holds up the sync of the logs: %w", context.Cause(ctx))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for _, file := range n.checkpoints.all {
+		if err := file.write(); err != nil {
+			return err
+		}
+	}
+	if !n.opened || len(n.partitions.unopened()) > 0 {
+		return nil // what was not opened was not checked: the next start does
+	}
+	n.data.dir.MarkLoaded()
+	return n.data.dir.WriteCleanShutdown(n.nodeEpoch)
+}
+
+func (n *Node) flushWorkers() int {
+	if n.config.SyncWorkers > 0 {
+		return n.config.SyncWorkers
+	}
+	return partition.DefaultSyncWorkers
+}
+
+// closeEngine stops what all logs share. When a disk holds up a log it is left as it is, until the process ends.
+func (n *Node) closeEngine(context.Context) error {
+	if n.stuck {
+		return nil
+	}
+	n.maintainer.Close()
+	n.flusher.Close()
+	return n.env.Close()
+}

@@ -1,0 +1,94 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/tidemark-io/tidemark/admin"
+	"github.com/tidemark-io/tidemark/broker"
+	"github.com/tidemark-io/tidemark/observe"
+)
+
+// graceTime is how long clients may take to get the answers that they wait for, when the node closes.
+const graceTime = time.Second
+
+// openAdmin starts the HTTP listener, which answers while everything else is still being opened.
+func (n *Node) openAdmin(ctx context.Context) error {
+	if n.config.HTTP == "" {
+		return nil
+	}
+	l, err := listen(ctx, n.config.HTTP)
+	if err != nil {
+		return err
+	}
+	n.httpAddr = l.Addr()
+	n.admin = admin.New(admin.Options{
+		Status:  n.status,
+		Metrics: promhttp.HandlerFor(n.reg, promhttp.HandlerOpts{}),
+	})
+	n.serve("the HTTP listener", func() error { return n.admin.Serve(l) }, n.admin.Shutdown)
+	n.log.Info("HTTP listener", "address", n.httpAddr)
+	return nil
+}
+
+// openBroker starts the Kafka listener.
+func (n *Node) openBroker(ctx context.Context) error {
+	c := n.config
+	server, err := broker.New(broker.Options{
+		Backend:                     backend{n},
+		Events:                      observe.Broker(n.reg, n.log),
+		SocketRequestMaxBytes:       c.SocketRequestMaxBytes,
+		QueuedMaxRequestBytes:       c.QueuedMaxRequestBytes,
+		ConnectionsMaxIdle:          c.ConnectionsMaxIdle,
+		MaxConnections:              c.MaxConnections,
+		MaxConnectionsPerIP:         c.MaxConnectionsPerIP,
+		NumPartitions:               c.NumPartitions,
+		DefaultReplicationFactor:    c.DefaultReplicationFactor,
+		DisableAutoCreateTopics:     c.DisableAutoCreateTopics,
+		DisableDeleteTopics:         c.DisableDeleteTopics,
+		FetchMaxBytes:               c.FetchMaxBytes,
+		MaxIncrementalFetchSessions: c.FetchSessions,
+	})
+	if err != nil {
+		return err
+	}
+	l, err := listen(ctx, c.Kafka.Listen)
+	if err != nil {
+		return err
+	}
+	n.kafkaAddr = l.Addr()
+	n.serve("the Kafka listener", func() error { return server.Serve(l) }, server.Shutdown)
+	return nil
+}
+
+// serve runs a server until the node closes. A server that ends before that ends the node's work.
+func (n *Node) serve(name string, run func() error, shutdown func(ctx context.Context) error) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := run(); err != nil {
+			n.fail(fmt.Errorf("node: %s: %w", name, err))
+		}
+	}()
+	n.undo(name, func(ctx context.Context) error {
+		grace, cancel := context.WithTimeout(ctx, graceTime)
+		defer cancel()
+		err := shutdown(grace)
+		<-ended
+		if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+			n.log.Info("connections were cut that did not take their answers in time", "listener", name)
+			return nil
+		}
+		return err
+	})
+}
+
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	var c net.ListenConfig
+	return c.Listen(ctx, "tcp", address)
+}

@@ -1,0 +1,127 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/tidemark-io/tidemark/meta"
+	"github.com/tidemark-io/tidemark/meta/embedded"
+	"github.com/tidemark-io/tidemark/observe"
+)
+
+// metaFile is the embedded metadata log in the data directory.
+const metaFile = "metadata.db"
+
+// MetadataLostError says that the data directory holds partitions and that the metadata log knows nothing at all. Starting
+// would take every one of them for a directory that does not belong here.
+type MetadataLostError struct {
+	Metadata    string   // where the metadata log is, or should be
+	DataDir     string   // where the partitions are
+	Directories []string // some of them
+	Total       int      // how many there are
+	Err         error    // what opening the metadata log said, or nil when it is there and empty
+}
+
+func (e *MetadataLostError) Error() string {
+	found := strings.Join(e.Directories, ", ")
+	if e.Total > len(e.Directories) {
+		found += ", …"
+	}
+	state := "is empty"
+	if e.Err != nil {
+		state = "is missing"
+	}
+	return fmt.Sprintf("the metadata log %s %s, and %s holds %d partitions (%s): put the metadata log back, "+
+		"or move the partitions elsewhere to begin anew", e.Metadata, state, e.DataDir, e.Total, found)
+}
+
+// Unwrap returns what opening the metadata log said.
+func (e *MetadataLostError) Unwrap() error { return e.Err }
+
+// IdentityError says that the data directory is that of another node or cluster.
+type IdentityError struct {
+	File     string
+	What     string // "cluster id" or "node id"
+	Got      string // in the file
+	Expected string // by the configuration or the metadata log
+}
+
+func (e *IdentityError) Error() string {
+	return fmt.Sprintf("%s: the %s is %s, not %s", e.File, e.What, e.Got, e.Expected)
+}
+
+// openMeta opens the metadata log, makes sure that it is the one of this data directory, and registers the node in it.
+func (n *Node) openMeta(ctx context.Context) error {
+	backend, err := n.openMetaBackend(ctx)
+	if err != nil {
+		return err
+	}
+	n.meta, err = meta.Open(ctx, backend, meta.Options{
+		Now: n.config.Now, Node: n.config.NodeID, Events: n.metaEvents(),
+	})
+	if err != nil {
+		return err
+	}
+	n.undo("the metadata log", func(context.Context) error { return n.meta.Close() })
+	if n.meta.View().Index() == 0 && len(n.data.found.partitions) > 0 {
+		return n.data.metadataLost(backend.String(), nil)
+	}
+	if err := n.data.settleIdentity(n.meta.ClusterID()); err != nil {
+		return err
+	}
+	n.clusterID = n.meta.ClusterID()
+	return n.register(ctx, backend)
+}
+
+// openMetaBackend returns the configured backend, or the one in the data directory, which the node closes.
+func (n *Node) openMetaBackend(ctx context.Context) (meta.Backend, error) {
+	if n.config.Meta != nil {
+		return n.config.Meta, nil
+	}
+	file := path.Join(n.config.DataDir, metaFile)
+	b, err := embedded.Open(file, embedded.Options{
+		ClusterID: n.data.clusterID(n.config.ClusterID), MustExist: len(n.data.found.partitions) > 0,
+	})
+	if err != nil {
+		return nil, n.data.explain(file, err)
+	}
+	n.undo("the metadata file", func(context.Context) error { return b.Close() })
+	return b, nil
+}
+
+// metaEvents tells the observer, and ends the node's work when the metadata log stops.
+func (n *Node) metaEvents() meta.Events {
+	e := observe.Meta(n.reg, n.log)
+	stopped := e.Stopped
+	e.Stopped = func(err error) {
+		stopped(err)
+		n.fail(fmt.Errorf("node: the metadata log stopped: %w", err))
+	}
+	return e
+}
+
+// register takes the node's place in the metadata log: the liveness key, and an epoch that no earlier process has.
+func (n *Node) register(ctx context.Context, backend meta.Backend) error {
+	claim, err := backend.Claim(ctx, fmt.Sprintf("node/%d", n.config.NodeID), nil)
+	if err != nil {
+		return err
+	}
+	n.undo("the node's liveness key", func(context.Context) error {
+		claim.Release()
+		return nil
+	})
+	var incarnation [16]byte
+	_, _ = rand.Read(incarnation[:]) // never fails
+	registered, err := n.meta.Do(ctx, meta.RegisterNode{
+		Node: n.config.NodeID, ExpectedEpoch: -1, Incarnation: incarnation, Slots: 1,
+	})
+	if err != nil {
+		return err
+	}
+	n.nodeEpoch = int64(registered.ID)
+	n.producerIDs = newProducerIDs(n.meta, n.config.NodeID, n.nodeEpoch)
+	return nil
+}

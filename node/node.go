@@ -1,0 +1,188 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidemark-io/tidemark/admin"
+	"github.com/tidemark-io/tidemark/kafkalog"
+	"github.com/tidemark-io/tidemark/meta"
+	"github.com/tidemark-io/tidemark/observe"
+	"github.com/tidemark-io/tidemark/partition"
+)
+
+// Node is a running server. Make one with [Open] and end it with [Node.Close]. All methods are safe for concurrent use.
+type Node struct {
+	config  Config
+	log     *slog.Logger
+	metrics observe.Node
+	reg     *prometheus.Registry
+	status  *status
+
+	life       context.Context // ends when Close begins
+	end        context.CancelCauseFunc
+	background background
+	names      nameLocks
+
+	// In the order in which they are opened; each is closed before those above it.
+	data        *dataDir
+	admin       *admin.Server
+	clusterID   string
+	meta        *meta.Log
+	catalog     *catalog
+	producerIDs *producerIDs
+	nodeEpoch   int64
+	env         *kafkalog.Env
+	flusher     *partition.Flusher
+	maintainer  *partition.Maintainer
+	partitions  *partitions
+	checkpoints *checkpoints
+	logEvents   partition.Events
+
+	opened bool // every log was opened, or is known not to open
+	stuck  bool // a disk holds up the close
+
+	kafkaAddr, httpAddr net.Addr
+
+	closers []closer // in the order in which things were opened
+
+	failure struct {
+		sync.Mutex
+		err  error
+		done chan struct{} // closed when the node has failed or is closed
+		once sync.Once
+	}
+	closing struct {
+		once sync.Once
+		done chan struct{}
+		err  error
+	}
+}
+
+// closer undoes one step of start-up.
+type closer struct {
+	name  string
+	close func(ctx context.Context) error
+}
+
+// ErrClosed is [Node.Err] of a node that was closed, and the cause of what its end cut short.
+var ErrClosed = errors.New("node: closed")
+
+// Open starts a node and returns when clients are served. It takes as long as recovery takes; the HTTP listener answers
+// meanwhile. When ctx ends first, everything that was opened is closed again and the error is ctx's.
+//
+// Errors to match: [*ExposedError], [*MetadataLostError], [*IdentityError], vfs.ErrLocked when another process has the
+// data directory, and what package meta says of its files.
+func Open(ctx context.Context, c Config) (*Node, error) {
+	c = c.withDefaults()
+	if err := c.validate(); err != nil {
+		return nil, fmt.Errorf("node: %w", err)
+	}
+	n := newNode(c)
+	if err := n.open(ctx); err != nil {
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTime)
+		defer cancel()
+		return nil, errors.Join(err, n.Close(cleanup))
+	}
+	return n, nil
+}
+
+// abortTime is how long a start that failed may take to close what it had opened.
+const abortTime = 10 * time.Second
+
+func newNode(c Config) *Node {
+	n := &Node{
+		config: c, log: c.Log, reg: prometheus.NewRegistry(), status: &status{node: c.NodeID},
+		catalog: newCatalog(c), partitions: newPartitions(),
+	}
+	n.metrics = observe.NewNode(n.reg, c.Version)
+	n.life, n.end = context.WithCancelCause(context.Background())
+	n.failure.done = make(chan struct{})
+	n.closing.done = make(chan struct{})
+	return n
+}
+
+// open runs the steps of start-up. Each that succeeds has left what undoes it in n.closers.
+func (n *Node) open(ctx context.Context) error {
+	began := n.config.Now()
+	for _, step := range []struct {
+		name string
+		run  func(ctx context.Context) error
+	}{
+		{"opening the data directory", n.openData},
+		{"opening the HTTP listener", n.openAdmin},
+		{"opening the metadata log", n.openMeta},
+		{"opening partitions", n.openPartitions},
+		{"opening the Kafka listener", n.openBroker},
+	} {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		n.status.enter(step.name, 0)
+		if err := step.run(ctx); err != nil {
+			return fmt.Errorf("node: %s: %w", step.name, err)
+		}
+	}
+	n.status.serve()
+	n.metrics.Ready.Set(1)
+	n.log.Info("ready", "took", n.config.Now().Sub(began), "kafka", n.kafkaAddr, "http", n.httpAddr,
+		"cluster", n.clusterID, "node", n.config.NodeID)
+	return nil
+}
+
+// undo leaves what undoes a step that succeeded.
+func (n *Node) undo(name string, close_ func(ctx context.Context) error) {
+	n.closers = append(n.closers, closer{name, close_})
+}
+
+// Addrs are the addresses that a node listens on. HTTP is nil when it has no HTTP listener.
+type Addrs struct {
+	Kafka net.Addr
+	HTTP  net.Addr
+
+	// KafkaAdvertised is the HOST:PORT that Kafka clients are told.
+	KafkaAdvertised string
+}
+
+// Addrs returns where the node listens.
+func (n *Node) Addrs() Addrs {
+	host, port := n.advertised(n.kafkaAddr)
+	return Addrs{
+		Kafka: n.kafkaAddr, HTTP: n.httpAddr, KafkaAdvertised: net.JoinHostPort(host, fmt.Sprint(port)),
+	}
+}
+
+// Ready reports whether clients are served: from the return of [Open] to the beginning of [Node.Close].
+func (n *Node) Ready() bool { return n.status.Readiness().Ready }
+
+// ClusterID is the identity of the cluster that the node belongs to.
+func (n *Node) ClusterID() string { return n.clusterID }
+
+// Done returns a channel that is closed when the node cannot go on, or when it is closed. [Node.Err] says which. Whoever
+// runs the node closes it then.
+func (n *Node) Done() <-chan struct{} { return n.failure.done }
+
+// Err returns nil while the node runs, [ErrClosed] after [Node.Close], and otherwise what ended it.
+func (n *Node) Err() error {
+	n.failure.Lock()
+	defer n.failure.Unlock()
+	return n.failure.err
+}
+
+// fail ends the node's work: it stays up to be asked for its health, and waits to be closed.
+func (n *Node) fail(err error) {
+	n.failure.once.Do(func() {
+		n.failure.Lock()
+		n.failure.err = err
+		n.failure.Unlock()
+		n.status.fail(err)
+		close(n.failure.done)
+	})
+}

@@ -1,0 +1,93 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	"github.com/tidemark-io/tidemark/logdir"
+	"github.com/tidemark-io/tidemark/meta"
+	"github.com/tidemark-io/tidemark/partition"
+)
+
+// WrongDirectoryError says that the directory in a partition's place is not the partition's. It is left as it is.
+type WrongDirectoryError struct {
+	Dir    string
+	Reason string
+	Err    error // of reading whose it is, or nil
+}
+
+func (e *WrongDirectoryError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%s: %s: %v", e.Dir, e.Reason, e.Err)
+	}
+	return fmt.Sprintf("%s: %s", e.Dir, e.Reason)
+}
+
+// Unwrap returns the error of reading whose directory it is.
+func (e *WrongDirectoryError) Unwrap() error { return e.Err }
+
+// partitionPath is where a partition's files are.
+func (d *dataDir) partitionPath(topic string, index int32) string {
+	return d.dir.PartitionPath(logdir.Partition{Topic: topic, Index: index})
+}
+
+// checkPartition makes sure that the directory in a partition's place is the topic's. missing says that there is none, or
+// an empty one.
+func (d *dataDir) checkPartition(topic string, index int32, id meta.TopicID) (missing bool, err error) {
+	dir := d.partitionPath(topic, index)
+	m, err := logdir.ReadMetadata(d.fs, dir)
+	switch {
+	case err == nil && meta.TopicID(m.TopicID) == id:
+		return false, nil
+	case err == nil:
+		return false, &WrongDirectoryError{Dir: dir, Reason: fmt.Sprintf("it is of topic id %s, not %s", m.TopicID, id)}
+	case !errors.Is(err, fs.ErrNotExist):
+		return false, &WrongDirectoryError{Dir: dir, Reason: "it does not say whose it is", Err: err}
+	}
+	empty, listErr := d.isEmpty(dir)
+	if listErr != nil {
+		return false, listErr
+	}
+	if !empty {
+		return false, &WrongDirectoryError{Dir: dir, Reason: "it does not say whose it is", Err: err}
+	}
+	return true, nil
+}
+
+// makePartition makes the directory of a partition, durably, and returns its path. Another directory in its place is moved
+// aside first: a topic is only created when no other has its name, so it is nobody's.
+func (d *dataDir) makePartition(topic string, index int32, id meta.TopicID) (string, error) {
+	p := logdir.Partition{Topic: topic, Index: index}
+	missing, err := d.checkPartition(topic, index, id)
+	var wrong *WrongDirectoryError
+	switch {
+	case errors.As(err, &wrong):
+		to, err := d.dir.Retire(logdir.DirName{Partition: p}, logdir.Stray)
+		if err != nil {
+			return "", err
+		}
+		d.log.Warn("a directory in the way of a new partition was moved aside", "from", p, "to", to, "reason", wrong)
+	case err != nil:
+		return "", err
+	case !missing:
+		return d.dir.PartitionPath(p), nil
+	}
+	return d.dir.CreatePartition(p, logdir.UUID(id))
+}
+
+// retire gives a partition's directory the name under which it waits to be removed.
+func (d *dataDir) retire(topic string, index int32) (logdir.DirName, error) {
+	return d.dir.Retire(logdir.DirName{Partition: logdir.Partition{Topic: topic, Index: index}}, logdir.Delete)
+}
+
+// retireLog closes a log for good and gives its directory the name under which it waits to be removed.
+func (d *dataDir) retireLog(l *partition.Log) (name logdir.DirName, err error) {
+	err = l.Remove(func() (string, error) {
+		var err error
+		name, err = d.retire(l.Topic(), l.Index())
+		return path.Join(d.path, name.String()), err
+	})
+	return name, err
+}
