@@ -37,8 +37,10 @@ var allowedImports = map[string][]string{
 	},
 	"node/nodetest": {"node", "vfs", "vfs/memfs", "meta", "meta/metatest", "topicconfig"},
 
-	"cmd/tidemark":         {"cmd/tidemark/command"},
-	"cmd/tidemark/command": {"config", "node", "kafkalog", "batch", "vfs", "logdir", "meta", "topicconfig"},
+	"cmd/tidemark": {"cmd/tidemark/command"},
+	"cmd/tidemark/command": {
+		"config", "node", "kafkalog", "batch", "vfs", "vfs/overlay", "logdir", "meta", "topicconfig",
+	},
 
 	"internal/house":  nil,
 	"internal/ledger": nil,
