@@ -22,7 +22,7 @@ func (c *conn) readRequests() {
 		}
 		a, err := c.admit(head)
 		if err != nil {
-			c.refuse(size, err)
+			_ = c.refuse(head, a, size, err) // the connection ends either way
 			return
 		}
 		if err := c.serveRequest(a, head, size); err != nil {
@@ -94,7 +94,7 @@ func (c *conn) readHead() (size int, head requestHeader, err error) {
 	declared := int32(binary.BigEndian.Uint32(prefix))
 	if declared < smallestHeader || declared > c.server.options.SocketRequestMaxBytes {
 		err := fmt.Errorf("a frame of %d bytes, not in [%d, %d]", declared, smallestHeader, c.server.options.SocketRequestMaxBytes)
-		return 0, requestHeader{}, c.refuse(int(declared), &refusal{header: requestHeader{key: -1, version: -1}, err: err})
+		return 0, requestHeader{}, c.reportRefused(requestHeader{key: -1, version: -1}, nil, int64(declared), err)
 	}
 	c.requests++
 	both, err := c.in.Peek(sizeBytes + fixedHeader)
@@ -119,44 +119,27 @@ func (c *conn) setRequestDeadline(size int) error {
 	return nil
 }
 
-// refusal is a request that Kafka answers by closing the connection.
-type refusal struct {
-	header requestHeader
-	api    *api // nil when there is none of that key
-	err    error
-}
-
-func (r *refusal) Error() string { return r.err.Error() }
-
-func (r *refusal) Unwrap() error { return r.err }
-
-// admit finds the API of a request and decides whether its body is worth reading.
+// admit finds the API of a request and decides whether its body is worth reading. The API is nil when there is none of
+// the key, also with an error.
 func (c *conn) admit(h requestHeader) (*api, error) {
 	a := c.server.apis[h.key]
 	switch {
 	case a == nil:
-		return nil, &refusal{header: h, err: fmt.Errorf("no API of key %d is served", h.key)}
+		return nil, fmt.Errorf("no API of key %d is served", h.key)
 	case !a.supports(h.version) && a.key != apiVersionsKey:
-		err := fmt.Errorf("version %d of %s is not served, only %d to %d are", h.version, a.name, a.served, a.max)
-		return nil, &refusal{header: h, api: a, err: err}
+		return a, fmt.Errorf("version %d of %s is not served, only %d to %d are", h.version, a.name, a.served, a.max)
 	}
 	return a, nil
 }
 
-// refuse reports a request whose body was not read and ends the connection. It looks for the client's id in what has
-// arrived of the header.
-func (c *conn) refuse(size int, why error) error {
-	var r *refusal
-	if !errors.As(why, &r) {
-		r = &refusal{header: requestHeader{key: -1, version: -1}, err: why}
+// refuse reports a request whose body is not read and ends the connection. It looks for the client's id in what comes of
+// the header.
+func (c *conn) refuse(h requestHeader, a *api, size int, why error) error {
+	head, _ := c.in.Peek(min(size, c.in.Size())) // of a header that is cut short the client's id is not known
+	if full, _, err := parseHeader(head, func(int16, int16) bool { return false }); err == nil {
+		c.clientID = strings.Clone(full.clientID)
 	}
-	if r.header.key >= 0 {
-		head, _ := c.in.Peek(min(size, c.in.Size())) // a short header leaves the client unnamed
-		if h, _, err := parseHeader(head, func(int16, int16) bool { return false }); err == nil {
-			c.clientID = strings.Clone(h.clientID)
-		}
-	}
-	return c.reportRefused(r.header, r.api, int64(size), r.err)
+	return c.reportRefused(h, a, int64(size), why)
 }
 
 // reportRefused tells the one event of a refused request and ends the connection.
@@ -173,7 +156,7 @@ func (c *conn) reportRefused(h requestHeader, a *api, size int64, why error) err
 func (c *conn) serveRequest(a *api, head requestHeader, size int) error {
 	share, budget, err := c.server.price(a, size)
 	if err != nil {
-		return c.refuse(size, &refusal{header: head, api: a, err: err})
+		return c.refuse(head, a, size, err)
 	}
 	if err := budget.acquire(c.reading, share); err != nil {
 		return c.endWith(ClosedShutdown, nil)

@@ -1,8 +1,13 @@
 package broker
 
 import (
+	"bytes"
 	"sync"
+	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-io/tidemark/batch"
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
@@ -55,4 +60,29 @@ func (f *heldFile) Sync() error {
 	f.disk.mu.Unlock()
 	<-gate
 	return f.File.Sync()
+}
+
+// flipLastByte changes the last byte of the records of a log on disk.
+func flipLastByte(t testing.TB, disk vfs.FS, dir string) {
+	t.Helper()
+	f, err := disk.Open(dir+"/00000000000000000000.log", vfs.ReadWrite)
+	require.NoError(t, err)
+	defer f.Close()
+	info, err := f.Stat()
+	require.NoError(t, err)
+	b := make([]byte, info.Size())
+	_, err = f.ReadAt(b, 0)
+	require.NoError(t, err)
+	end := len(bytes.TrimRight(b, "\x00")) // the file may be preallocated
+	_, err = f.WriteAt([]byte{b[end-2] ^ 1}, int64(end-2))
+	require.NoError(t, err)
+}
+
+// verifyFirst checks the checksum of the first batch, as a client does.
+func verifyFirst(b []byte) error {
+	one, _, err := batch.Next(b)
+	if err != nil {
+		return err
+	}
+	return one.VerifyCRC()
 }

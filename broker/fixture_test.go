@@ -181,7 +181,7 @@ func (b *testBackend) createLocked(ctx context.Context, c CreateTopic) error {
 	for i := range c.Partitions {
 		b.dirs++
 		l, err := partition.Open(partition.Options{
-			Env: b.env, Flusher: b.flusher, Maintainer: b.maintainer, FS: b.disk,
+			Env: b.env, Flusher: b.flusher, Maintainer: b.maintainer,
 			Dir: fmt.Sprintf("/data/%s-%d.%d", c.Name, i, b.dirs), Topic: c.Name, Index: i, TopicID: c.ID, Config: config,
 			RecoveryPoint: -1, HighWatermark: -1, LogStart: -1,
 		})
@@ -208,7 +208,7 @@ func (b *testBackend) DeleteTopics(ctx context.Context, ids []TopicID) []error {
 		default:
 			delete(b.topics, id)
 			for _, l := range b.logs[id] {
-				errs[i] = l.Remove(l.Dir() + "-delete")
+				errs[i] = l.Remove(func() (string, error) { return l.Dir() + "-delete", b.disk.Rename(l.Dir(), l.Dir()+"-delete") })
 			}
 			delete(b.logs, id)
 		}
@@ -280,7 +280,7 @@ func (r *recorder) events() Events {
 // await waits until the events are as wanted.
 func (r *recorder) await(t testing.TB, what string, wanted func() bool) {
 	t.Helper()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(5 * time.Minute)
 	for {
 		r.mu.Lock()
 		ok := wanted()
@@ -347,6 +347,7 @@ type rig struct {
 	listener *pipeListener
 	serving  sync.WaitGroup
 	stopped  sync.Once
+	clients  []net.Conn
 }
 
 func newRig(t testing.TB, options ...func(*Options)) *rig {
@@ -372,10 +373,13 @@ func newRigOn(t testing.TB, disk vfs.FS, options ...func(*Options)) *rig {
 	return r
 }
 
-// stop ends the server and then the logs. It runs once.
+// stop closes the clients, then ends the server and then the logs. It runs once.
 func (r *rig) stop() { r.stopped.Do(r.stopNow) }
 
 func (r *rig) stopNow() {
+	for _, nc := range r.clients {
+		_ = nc.Close() // the test may have closed it
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	require.NoError(r.t, r.server.Shutdown(ctx))
@@ -419,7 +423,7 @@ func (r *rig) dialRaw() net.Conn {
 	r.t.Helper()
 	ours, theirs := net.Pipe()
 	r.listener.conns <- theirs
-	r.t.Cleanup(func() { _ = ours.Close() }) // the test may have closed it
+	r.clients = append(r.clients, ours)
 	return ours
 }
 
@@ -600,7 +604,7 @@ func (r *rig) reopen(t *Topic, index int32, epoch int32) {
 	old := r.log(t, index)
 	require.NoError(r.t, old.Close())
 	l, err := partition.Open(partition.Options{
-		Env: b.env, Flusher: b.flusher, Maintainer: b.maintainer, FS: b.disk,
+		Env: b.env, Flusher: b.flusher, Maintainer: b.maintainer,
 		Dir: old.Dir(), Topic: t.Name, Index: index, TopicID: t.ID, Config: t.Config, LeaderEpoch: epoch,
 		RecoveryPoint: -1, HighWatermark: -1, LogStart: -1,
 	})
