@@ -132,6 +132,7 @@ func TestMP1_CommandsThatWaitShareAnEntry(t *testing.T) {
 			}
 		}
 		callers.Wait()
+		require.NoError(t, l.Close())
 		var commands []int
 		for _, e := range rec.applied {
 			require.True(t, e.Own)
@@ -153,16 +154,18 @@ func TestML2_WhatDoesNotFitIsSplitBetweenCommandsAndKeepsItsOrder(t *testing.T) 
 	for i, r := range results {
 		require.Equal(t, meta.Result{Value: fmt.Append(nil, i), Version: uint64(i + 1)}, r)
 	}
-	require.Greater(t, len(rec.applied), 2)
-	for _, e := range rec.applied {
-		require.LessOrEqual(t, e.Bytes, 200)
-	}
 	index := l.View().Index()
 	_, err = l.Propose(background, put("k", "v"), put("k", string(make([]byte, 200))))
 	require.ErrorIs(t, err, meta.ErrTooLarge)
 	_, err = l.Propose(background, put("\xff", "v"))
 	require.ErrorContains(t, err, "UTF-8")
 	require.Equal(t, index, l.View().Index(), "nothing was proposed")
+
+	require.NoError(t, l.Close())
+	require.Greater(t, len(rec.applied), 2)
+	for _, e := range rec.applied {
+		require.LessOrEqual(t, e.Bytes, 200)
+	}
 }
 
 func TestACallerThatGoesAwayInTimeProposesNothing(t *testing.T) {
@@ -356,6 +359,7 @@ func TestABackendThatIsAwayIsWaitedForWithLongerAndLongerPauses(t *testing.T) {
 		time.Sleep(10 * time.Second) // of the bubble's clock
 		a.set(false)
 		require.NoError(t, <-answered)
+		require.NoError(t, l.Close())
 		var pauses []time.Duration
 		for _, r := range rec.retries {
 			require.ErrorIs(t, r.Err, meta.ErrUnavailable)

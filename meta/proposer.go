@@ -99,11 +99,11 @@ func (p *proposer) run(ctx context.Context) {
 		p.lease.Release()
 	}
 	p.log.err = err
-	p.abandon(err)
-	close(p.log.done)
 	if !errors.Is(err, ErrClosed) {
 		p.log.o.Events.Stopped(err)
 	}
+	p.abandon(err)
+	close(p.log.done)
 }
 
 func (p *proposer) serve(ctx context.Context) error {

@@ -51,7 +51,7 @@ func child() int {
 func TestF38_KilledAtAnyMomentNoCommandIsLostOrAppliedTwice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "meta.db")
 	acknowledged := 0
-	for round := range 200 {
+	for round := range 60 {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), childEnv+"="+path)
 		cmd.Stderr = os.Stderr
