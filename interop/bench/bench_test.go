@@ -1,0 +1,73 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestProcessorTimeIsReadWhateverTheProcessIsCalled(t *testing.T) {
+	got, err := parseStat("42 (a) b ( c)) S 1 42 42 0 -1 4194304 100 0 0 0 150 25 7 8 20 0 12 0 100 1000 50\n")
+	require.NoError(t, err)
+	require.Equal(t, 1750*time.Millisecond, got)
+	_, err = parseStat("42 (short) S 1")
+	require.Error(t, err)
+	own, err := ownTime()
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, own, time.Duration(0))
+}
+
+func TestPeakMemoryIsInBytes(t *testing.T) {
+	got, err := parsePeak("VmPeak:\t  999 kB\nVmHWM:\t    2048 kB\nVmRSS:\t 1 kB\n")
+	require.NoError(t, err)
+	require.Equal(t, int64(2<<20), got)
+	_, err = parsePeak("VmRSS:\t 1 kB\n")
+	require.Error(t, err)
+}
+
+func TestEveryRowIsAMedianWithItsSpread(t *testing.T) {
+	second := func(records int64, cpu time.Duration) phase {
+		return phase{records: records, elapsed: time.Second, serverCPU: cpu, clientCPU: 2 * cpu}
+	}
+	var r results
+	for i, v := range []*variant{{title: "A"}, {title: "B"}, {title: "A"}, {title: "B"}, {title: "A"}, {title: "B"}} {
+		r.add(v, workloads[0], second(1000*int64(i+1), 10*time.Millisecond), second(2_000_000, time.Second))
+	}
+	table := r.table()
+	require.Contains(t, table, "| 1 KiB, uncompressed | produce | A | 3,000 (1,000 – 5,000) | 3.33 (2.00 – 10.00) | 6.67 (4.00 – 20.00) |\n"+
+		"| 1 KiB, uncompressed | produce | B | 4,000 (2,000 – 6,000) | 2.50 (1.67 – 5.00) | 5.00 (3.33 – 10.00) |\n"+
+		"| 1 KiB, uncompressed | consume | A | 2,000,000 (2,000,000 – 2,000,000) | 0.50 (0.50 – 0.50) | 1.00 (1.00 – 1.00) |\n")
+}
+
+func TestTheTableReplacesOnlyWhatStandsBetweenTheMarkers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "benchmarks.md")
+	require.NoError(t, os.WriteFile(path, []byte("before\n"+beginMarker+"old\n"+endMarker+"after\n"), 0o644))
+	require.NoError(t, replaceTable(path, "new\n"))
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "before\n"+beginMarker+"\nnew\n\n"+endMarker+"after\n", string(got))
+
+	require.NoError(t, os.WriteFile(path, []byte("no markers\n"), 0o644))
+	require.ErrorContains(t, replaceTable(path, "new\n"), "bench:kafka begin")
+}
+
+func TestTheClientMovesEveryRecordThroughTheSink(t *testing.T) {
+	variants, stop, err := startVariants(t.Context(), []string{"null"}, t.TempDir())
+	defer stop()
+	require.NoError(t, err)
+	for _, w := range workloads {
+		produced, consumed, err := measure(t.Context(), variants[0], w, 100*time.Millisecond, "t-"+w.slug)
+		require.NoError(t, err)
+		require.Positive(t, produced.records)
+		require.GreaterOrEqual(t, consumed.records, produced.records)
+	}
+}
+
+func TestAnUnknownServerIsRefused(t *testing.T) {
+	_, stop, err := startVariants(t.Context(), []string{"redpanda"}, t.TempDir())
+	defer stop()
+	require.ErrorContains(t, err, `no server is called "redpanda"`)
+}

@@ -1,0 +1,13 @@
+// Command bench drives Kafka-format servers side by side with one client and writes what it measured as a table into
+// docs/benchmarks.md. bench/kafka.sh runs it as it should be run.
+//
+// A measurement is one phase of one workload on one server: producing for a while, or consuming what was just produced.
+// Phases of all servers alternate, round after round, and the order turns around each round, so that what else the
+// machine does falls on all of them. A server's cost is the processor time that its process used, from /proc, divided by
+// the records; that hardly depends on the client, which needs the same cores.
+//
+// Before the first round Apache Kafka is put under load until its compiler has done its work (100 s), and tidemark for a
+// tenth of that. Between phases the page cache is written out, so that one server's dirty pages are not another's bill.
+//
+// -servers null measures the client alone: a sink in this program takes everything, stores nothing and acknowledges.
+package main

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// results are all measurements of a run.
+type results struct {
+	command string
+	rounds  int
+	phase   time.Duration
+	warm    time.Duration
+	rows    []*row
+	peaks   []peak
+}
+
+// row is all rounds of one phase of one workload on one server.
+type row struct {
+	workload string
+	phase    string // produce or consume
+	server   string
+	phases   []phase
+}
+
+type peak struct {
+	server string
+	bytes  int64
+}
+
+func (r *results) add(v *variant, w workload, produced, consumed phase) {
+	r.addPhase(v, w, "produce", produced)
+	r.addPhase(v, w, "consume", consumed)
+}
+
+func (r *results) addPhase(v *variant, w workload, name string, p phase) {
+	for _, row := range r.rows {
+		if row.workload == w.name && row.phase == name && row.server == v.title {
+			row.phases = append(row.phases, p)
+			return
+		}
+	}
+	r.rows = append(r.rows, &row{workload: w.name, phase: name, server: v.title, phases: []phase{p}})
+}
+
+// addPeak notes the peak memory of the variant's process, once for each process.
+func (r *results) addPeak(v *variant) error {
+	for _, p := range r.peaks {
+		if p.server == v.process {
+			return nil
+		}
+	}
+	bytes, err := peakMemory(v.pid)
+	if err != nil {
+		return err
+	}
+	r.peaks = append(r.peaks, peak{v.process, bytes})
+	return nil
+}
+
+// spread is a median with the least and the largest value.
+type spread struct{ median, least, most float64 }
+
+func spreadOf(phases []phase, of func(phase) float64) spread {
+	values := make([]float64, len(phases))
+	for i, p := range phases {
+		values[i] = of(p)
+	}
+	slices.Sort(values)
+	middle := values[len(values)/2]
+	if len(values)%2 == 0 {
+		middle = (middle + values[len(values)/2-1]) / 2
+	}
+	return spread{median: middle, least: values[0], most: values[len(values)-1]}
+}
+
+func (s spread) format(f string) string {
+	return fmt.Sprintf(f+" ("+f+" – "+f+")", s.median, s.least, s.most)
+}
+
+// thousands writes a count with a comma between groups of three digits.
+func thousands(n float64) string {
+	digits := fmt.Sprintf("%.0f", n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+func (s spread) counts() string {
+	return fmt.Sprintf("%s (%s – %s)", thousands(s.median), thousands(s.least), thousands(s.most))
+}
+
+// table renders the results as Markdown.
+func (r *results) table() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n", machine())
+	fmt.Fprintf(&b, "`%s`: %d rounds, %v a producing phase, Kafka (%s heap) warmed by %v of load. One topic of %d partitions, one "+
+		"franz-go client with acks=all and idempotence, on the cores that the server uses too. Median (least – most).\n\n",
+		r.command, r.rounds, r.phase, kafkaHeap, r.warm, partitions)
+	b.WriteString("| workload | phase | server | records/s | server CPU, µs/record | client CPU, µs/record |\n|---|---|---|---:|---:|---:|\n")
+	rows := slices.Clone(r.rows)
+	place := func(one *row) int { // of its workload and phase, in the order in which they were first measured
+		return slices.IndexFunc(r.rows, func(other *row) bool {
+			return other.workload == one.workload && other.phase == one.phase
+		})
+	}
+	slices.SortStableFunc(rows, func(x, y *row) int { return place(x) - place(y) })
+	for _, row := range rows {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", row.workload, row.phase, row.server,
+			spreadOf(row.phases, phase.perSecond).counts(),
+			spreadOf(row.phases, phase.cpuPerRecord).format("%.2f"),
+			spreadOf(row.phases, phase.clientCPUPerRecord).format("%.2f"))
+	}
+	b.WriteString("\nPeak resident memory over the run:")
+	for i, p := range r.peaks {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, " %s %d MiB", p.server, p.bytes>>20)
+	}
+	b.WriteString(".\n")
+	return b.String()
+}
+
+// machine describes what the run ran on.
+func machine() string {
+	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		kernel = []byte("unknown")
+	}
+	java := "no Java"
+	if out, err := exec.Command("java", "-version").CombinedOutput(); err == nil {
+		first, _, _ := strings.Cut(string(out), "\n")
+		java = strings.ReplaceAll(strings.TrimSpace(first), `"`, "")
+	}
+	return fmt.Sprintf("Run of %s on %d cores of %s, Linux %s, %s, %s.", time.Now().UTC().Format("2006-01-02"),
+		runtime.NumCPU(), processor(), strings.TrimSpace(string(kernel)), runtime.Version(), java)
+}
+
+func processor() string {
+	info, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return "an unknown processor"
+	}
+	for _, line := range strings.Split(string(info), "\n") {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "an unknown processor"
+}
+
+// The table stands between these lines of the Markdown file.
+const (
+	beginMarker = "<!-- bench:kafka begin -->\n"
+	endMarker   = "<!-- bench:kafka end -->\n"
+)
+
+// replaceTable puts the table between the markers of the file.
+func replaceTable(path, table string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	head, rest, ok := bytes.Cut(text, []byte(beginMarker))
+	_, tail, ok2 := bytes.Cut(rest, []byte(endMarker))
+	if !ok || !ok2 {
+		return fmt.Errorf("bench: %s lacks the lines %q and %q", path, strings.TrimSpace(beginMarker), strings.TrimSpace(endMarker))
+	}
+	replaced := slices.Concat(head, []byte(beginMarker), []byte("\n"+table+"\n"), []byte(endMarker), tail)
+	if err := os.WriteFile(path, replaced, 0o644); err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	return nil
+}

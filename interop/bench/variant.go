@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/tidemark-io/tidemark/interop/server"
+)
+
+// variant is a running server, or one way to use it.
+type variant struct {
+	name         string
+	title        string // for the table
+	addr         string
+	pid          int
+	topicConfigs map[string]string
+	process      string // variants of one process share its name
+}
+
+// kafkaHeap is the heap that Apache Kafka's own start script gives a broker.
+const kafkaHeap = "1g"
+
+// variantNames lists what may be measured.
+func variantNames() []string { return []string{"tidemark", "tidemark-os", "kafka", "null"} }
+
+// warmth returns for how long a variant is put under load before it is measured, of what Kafka gets.
+func (v *variant) warmth(kafka time.Duration) time.Duration {
+	if v.name == "kafka" {
+		return kafka
+	}
+	return kafka / 10
+}
+
+// startVariants starts the servers that the named variants need. The caller calls stop, whatever the error.
+func startVariants(ctx context.Context, names []string, dir string) (variants []*variant, stop func(), err error) {
+	var stops []func()
+	stop = func() {
+		for _, f := range slices.Backward(stops) {
+			f()
+		}
+	}
+	processes := map[string]*variant{} // a running server by the name of its process
+	for _, name := range names {
+		v, err := describe(name)
+		if err != nil {
+			return nil, stop, err
+		}
+		running := processes[v.process]
+		if running == nil {
+			running = v
+			f, err := v.start(ctx, dir)
+			if err != nil {
+				return nil, stop, err
+			}
+			stops = append(stops, f)
+			processes[v.process] = v
+		}
+		v.addr, v.pid = running.addr, running.pid
+		variants = append(variants, v)
+	}
+	return variants, stop, nil
+}
+
+func describe(name string) (*variant, error) {
+	switch name {
+	case "tidemark":
+		return &variant{name: name, process: "tidemark", title: "Tidemark (fsync before the answer)"}, nil
+	case "tidemark-os":
+		return &variant{name: name, process: "tidemark", title: "Tidemark (`tidemark.flush=os`)",
+			topicConfigs: map[string]string{"tidemark.flush": "os"}}, nil
+	case "kafka":
+		return &variant{name: name, process: "kafka", title: "Apache Kafka 4.4.0"}, nil
+	case "null":
+		return &variant{name: name, process: "null", title: "nothing but answers"}, nil
+	default:
+		return nil, fmt.Errorf("bench: no server is called %q; there are %v", name, variantNames())
+	}
+}
+
+// start runs the variant's process and fills in where it is.
+func (v *variant) start(ctx context.Context, dir string) (stop func(), err error) {
+	if v.process == "null" {
+		sink, err := startSink()
+		if err != nil {
+			return nil, err
+		}
+		v.addr, v.pid = sink.addr(), os.Getpid()
+		return sink.stop, nil
+	}
+	in, err := server.Installed()
+	if err != nil {
+		return nil, err
+	}
+	data := filepath.Join(dir, v.process)
+	if err := os.Mkdir(data, 0o755); err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	var s *server.Server
+	if v.process == "kafka" {
+		s, err = server.NewKafka(in, server.KafkaOptions{Dir: data, Heap: kafkaHeap})
+	} else {
+		var binary string
+		if binary, err = server.BuildTidemark(in, dir); err == nil {
+			s, err = server.NewTidemark(server.TidemarkOptions{Dir: data, Binary: binary})
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Start(ctx); err != nil {
+		return nil, err
+	}
+	v.addr, v.pid = s.Addr(), s.PID()
+	return func() {
+		if err := s.Kill(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}, nil
+}
