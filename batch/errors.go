@@ -2,6 +2,7 @@ package batch
 
 import (
 	"fmt"
+	"strings"
 )
 
 // FormatError says that bytes are no batch, or that a header contradicts itself.
@@ -48,7 +49,7 @@ type DecodeError struct {
 }
 
 func (e *DecodeError) Error() string {
-	return fmt.Sprintf("batch: base offset %d, record %d: %v", e.BaseOffset, e.Index, e.Err)
+	return fmt.Sprintf("batch: base offset %d, record %d: %s", e.BaseOffset, e.Index, inner(e.Err))
 }
 
 // Unwrap returns the cause.
@@ -87,3 +88,6 @@ func (e *UnknownCodecError) Error() string {
 	}
 	return fmt.Sprintf("batch: unknown compression codec %d, want 0 to 4", int8(e.ID))
 }
+
+// inner returns the text of an error that stands inside another of this package, without naming the package again.
+func inner(err error) string { return strings.TrimPrefix(err.Error(), "batch: ") }

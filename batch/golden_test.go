@@ -124,3 +124,44 @@ func TestGoldenTombstoneWithDeleteHorizon(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, b, built)
 }
+
+// goldenRecords are the records of the batches in testdata that other clients wrote.
+func goldenRecords(base int64) []Record {
+	return []Record{
+		{Offset: base, Timestamp: goldenTime, Key: []byte("k"), Value: []byte("v")},
+		{Offset: base + 1, Timestamp: goldenTime + 5, Value: []byte("vv"), Headers: []RecordHeader{{Key: "h"}}},
+		{Offset: base + 2, Timestamp: goldenTime - 1, Key: []byte("k"), Headers: []RecordHeader{
+			{Key: "h", Value: []byte("1")}, {Key: "h", Value: []byte{}},
+		}},
+		{Offset: base + 3, Timestamp: goldenTime + 2, Key: []byte{},
+			Value: bytes.Repeat([]byte("the tide comes in, the tide goes out, "), 8)},
+	}
+}
+
+func TestGoldenBatchesOfOtherClients(t *testing.T) {
+	for name, codec := range map[string]Codec{
+		"java-gzip": Gzip, "java-snappy": Snappy, "bare-snappy": Snappy, "java-lz4": LZ4, "java-zstd": Zstd,
+	} {
+		b := golden(t, name)
+		require.NoError(t, b.VerifyCRC(), name)
+		h := b.Header()
+		require.Equal(t, Header{
+			BaseOffset: 42, Length: h.Length, LeaderEpoch: 5, Magic: 2, CRC: h.CRC,
+			Attributes: Attributes(codec) | attrTransactional, LastOffsetDelta: 3,
+			BaseTimestamp: goldenTime, MaxTimestamp: goldenTime + 5,
+			ProducerID: 1000, ProducerEpoch: 3, BaseSequence: 7, Count: 4,
+		}, h, name)
+		require.Equal(t, int32(10), h.LastSequence())
+		require.Equal(t, goldenRecords(42), all(t, b, Limits{}), name)
+
+		rebuilt := NewBuilder(h.BuilderOptions())
+		for _, r := range goldenRecords(42) {
+			rebuilt.AddAt(r.Offset, r.Timestamp, r.Key, r.Value, r.Headers...)
+		}
+		again, err := rebuilt.Build()
+		require.NoError(t, err)
+		h.Length, h.CRC = again.Length(), again.CRC()
+		require.Equal(t, h, again.Header(), "%s, rewritten", name)
+		require.Equal(t, goldenRecords(42), all(t, again, Limits{}), name)
+	}
+}

@@ -31,7 +31,8 @@ type Rules struct {
 
 	// BeforeMaxMs and AfterMaxMs are how far a CreateTime record may lie before and after NowMs:
 	// message.timestamp.before.max.ms and message.timestamp.after.max.ms, and on a topic with scheduled delivery the
-	// latter is delivery.max.delay.ms. They mean what they say: with 0 only NowMs itself is accepted.
+	// latter is delivery.max.delay.ms. They mean what they say: with 0 only NowMs itself is accepted, and the largest
+	// int64 is no limit.
 	BeforeMaxMs int64
 	AfterMaxMs  int64
 
@@ -96,13 +97,15 @@ func (r *Rules) timestampAllowed(ts int64) bool {
 		return true
 	}
 	if ts <= r.NowMs {
-		return distance(ts, r.NowMs) <= uint64(max(r.BeforeMaxMs, 0))
+		return within(ts, r.NowMs, r.BeforeMaxMs)
 	}
-	return distance(r.NowMs, ts) <= uint64(max(r.AfterMaxMs, 0))
+	return within(r.NowMs, ts, r.AfterMaxMs)
 }
 
-// distance returns hi - lo, which no int64 overflows as an unsigned number.
-func distance(lo, hi int64) uint64 { return uint64(hi) - uint64(lo) }
+// within reports whether hi is at most limit above lo. No int64 overflows the difference as an unsigned number.
+func within(lo, hi, limit int64) bool {
+	return limit == math.MaxInt64 || uint64(hi)-uint64(lo) <= uint64(max(limit, 0))
+}
 
 // Kind is the class of a [ValidationError]: which answer the client gets.
 type Kind int8
@@ -124,15 +127,15 @@ func (k Kind) String() string {
 	case InvalidRecord:
 		return "invalid record"
 	case Corrupt:
-		return "corrupt batch"
+		return "corrupt"
 	case TooLarge:
-		return "batch too large"
+		return "too large"
 	case InvalidTimestamp:
 		return "invalid timestamp"
 	case UnsupportedCompression:
 		return "unsupported compression"
 	case ListTooLarge:
-		return "batch larger than a segment"
+		return "larger than a segment"
 	case UnsupportedFormat:
 		return "unsupported format"
 	}
@@ -150,7 +153,7 @@ type ValidationError struct {
 	Err error
 }
 
-func (e *ValidationError) Error() string { return fmt.Sprintf("batch: %v: %v", e.Kind, e.Err) }
+func (e *ValidationError) Error() string { return fmt.Sprintf("batch: %v: %s", e.Kind, inner(e.Err)) }
 
 // Unwrap returns the cause.
 func (e *ValidationError) Unwrap() error { return e.Err }

@@ -61,7 +61,7 @@ func newSource(codec Codec, payload []byte, limit int64) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.limit, s.budget = limit, limit
+	s.limit, s.budget, s.buf = limit, limit, s.buf[:0]
 	if limit <= 0 {
 		s.budget = 1<<63 - 1
 	}
@@ -103,8 +103,11 @@ func newDecoder(codec Codec) (decoder, error) {
 // fill decodes further bytes behind keep, which is the unread end of what the last fill returned, and returns both. What
 // the last fill returned is invalid afterwards. At the end of the payload the error is io.EOF.
 func (s *source) fill(keep []byte) ([]byte, error) {
-	n := copy(s.buf[:cap(s.buf)], keep)
-	poison(s.buf[n:cap(s.buf)])
+	n := len(keep)
+	if n < len(s.buf) { // otherwise it is where it must be, and copying it at every fill would cost its square
+		copy(s.buf, keep)
+		poison(s.buf[n:])
+	}
 	out, err := s.dec.decode(s.buf[:n], s.budget)
 	if err != nil {
 		return nil, s.fault(err)

@@ -39,24 +39,31 @@ func Validate(records []byte, rules Rules) (Result, error) {
 	if err := checkHeader(b, &h, &rules); err != nil {
 		return Result{}, err
 	}
-	rebuild := rules.Recompress && rules.TargetCodec != h.Attributes.Codec()
-	if rules.mayTrust(&h) && !rebuild {
-		if !rules.timestampAllowed(h.MaxTimestamp) && rules.TimestampType == CreateTime {
-			return Result{}, refuse(InvalidTimestamp, errTimestampRange)
-		}
-	} else {
-		found, err := inspect(b, &rules)
-		if err != nil {
-			return Result{}, err
-		}
-		if rebuild || found.irregular {
-			return rebuildBatch(b, &h, &rules)
-		}
-		if rules.TimestampType == CreateTime {
-			b.StampMaxTimestamp(found.maxTimestamp)
-		}
+	if rules.mayTrust(&h) {
+		return trust(b, &h, &rules)
+	}
+	found, err := inspect(b, &rules)
+	if err != nil {
+		return Result{}, err
+	}
+	if found.irregular || rules.mustRecompress(&h) {
+		return rebuildBatch(b, &h, &rules)
 	}
 	if err := checkSegment(b, &rules); err != nil {
+		return Result{}, err
+	}
+	if rules.TimestampType == CreateTime {
+		b.StampMaxTimestamp(found.maxTimestamp)
+	}
+	return Result{Batch: b}, nil
+}
+
+// trust is what is left to check when the records are not read.
+func trust(b Batch, h *Header, rules *Rules) (Result, error) {
+	if rules.TimestampType == CreateTime && !rules.timestampAllowed(h.MaxTimestamp) {
+		return Result{}, refuse(InvalidTimestamp, errTimestampRange)
+	}
+	if err := checkSegment(b, rules); err != nil {
 		return Result{}, err
 	}
 	return Result{Batch: b}, nil
@@ -168,8 +175,13 @@ func sizeError(size int, limit int64) error {
 	return fmt.Errorf("the batch has %d bytes, the limit is %d", size, limit)
 }
 
+// mustRecompress reports whether the topic wants another codec than the batch has.
+func (r *Rules) mustRecompress(h *Header) bool {
+	return r.Recompress && r.TargetCodec != h.Attributes.Codec()
+}
+
 // mayTrust reports whether the records of a batch need not be read; see [InspectHeaders].
 func (r *Rules) mayTrust(h *Header) bool {
-	return r.Inspect == InspectHeaders && h.Attributes.Codec() != None && !r.Compacted &&
+	return r.Inspect == InspectHeaders && h.Attributes.Codec() != None && !r.Compacted && !r.mustRecompress(h) &&
 		(r.TimestampType == LogAppendTime || r.BeforeMaxMs == math.MaxInt64)
 }
