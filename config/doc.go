@@ -1,0 +1,18 @@
+// Package config reads the server's configuration: flags over TIDEMARK_* environment over one YAML file over defaults.
+//
+// One table, [Definitions], says of every key its kind, default and meaning. Keys that Kafka has are under Kafka's names;
+// our own are written with dashes. [Load] collects all problems before it gives up: a key that does not exist is an error
+// that names the nearest one and where it came from. The result is a [Server] of plain values, and [Loaded.Print] shows
+// every value with its source and with secrets hidden.
+//
+// Durations are written as 10s, 5m, 12h or 7d, or as Kafka's plain milliseconds. Sizes are written as 64MiB or 1GB, or as
+// plain bytes. In the environment a key is written in capitals with _ for . and -: TIDEMARK_NUM_PARTITIONS. In the file a
+// dotted key may be written flat or nested. The settings of topics that do not set them are given with topic-default:
+//
+//	data-dir: /var/lib/tidemark
+//	num.partitions: 6
+//	connections.max.idle.ms: 10m
+//	topic-default:
+//	  retention.ms: 259200000
+//	  cleanup.policy: compact
+package config

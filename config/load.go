@@ -1,0 +1,270 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/confmap"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/v2"
+)
+
+// FileKey is the flag, and with TIDEMARK_CONFIG the variable, that names the file.
+const FileKey = "config"
+
+// Sources are where a configuration comes from.
+type Sources struct {
+	// Flags are the flags that were given, by key, with their values in the order given. Only [TopicDefault] may have
+	// several. [FileKey] names the file.
+	Flags map[string][]string
+	// Environ is the environment as os.Environ returns it. Variables that do not begin with TIDEMARK_ are ignored, and so
+	// are those that are empty.
+	Environ []string
+}
+
+// Source says where a value was given.
+type Source string
+
+// DefaultSource is the source of a value that nobody gave.
+const DefaultSource Source = "default"
+
+func fileSource(path string) Source { return Source("file " + path) }
+func envSource(name string) Source  { return Source("environment " + name) }
+func flagSource(name string) Source { return Source("flag --" + name) }
+
+// Value is one key of a loaded configuration.
+type Value struct {
+	Key string `json:"key"`
+	// Value is the value in force, with secrets hidden.
+	Value  string `json:"value"`
+	Source Source `json:"source"`
+}
+
+// Loaded is a configuration with the source of each value.
+type Loaded struct {
+	// Server is the values in force.
+	Server Server
+	// Values is every key in the order of [Definitions], then the topic defaults in the order of their names.
+	Values []Value
+}
+
+// given is a value in one source.
+type given struct {
+	text   string
+	source Source
+}
+
+// layer is what one source gives: keys of the table, and topic-default.NAME.
+type layer map[string]given
+
+// Load reads all sources. The error joins an [*UnknownKeyError] or a [*ValueError] for every problem, in the order file,
+// environment, flags, or says why the file cannot be read.
+func Load(src Sources) (*Loaded, error) {
+	var l loader
+	flags, env := l.flags(src.Flags), l.environment(src.Environ)
+	path := l.path(src)
+	var inFile layer
+	if path != "" {
+		inFile = l.file(path)
+	}
+	loaded := l.merge(inFile, env, flags)
+	if problems := slices.Concat(l.fileProblems, l.envProblems, l.flagProblems, l.valueProblems); len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	return loaded, nil
+}
+
+// loader collects problems by where they are.
+type loader struct {
+	fileProblems, envProblems, flagProblems, valueProblems []error
+}
+
+// path finds the file to read: the flag before the environment.
+func (l *loader) path(src Sources) string {
+	if given := src.Flags[FileKey]; len(given) > 0 {
+		return given[len(given)-1]
+	}
+	for _, kv := range src.Environ {
+		if path, ok := strings.CutPrefix(kv, envName(FileKey)+"="); ok {
+			return path
+		}
+	}
+	return ""
+}
+
+func (l *loader) flags(flags map[string][]string) layer {
+	out := layer{}
+	for _, name := range slices.Sorted(maps.Keys(flags)) {
+		source, values := flagSource(name), flags[name]
+		switch {
+		case name == FileKey || len(values) == 0:
+		case name == TopicDefault:
+			l.flagProblems = append(l.flagProblems, out.addPairs(values, source)...)
+		case find(name) == nil:
+			names := append(keyNames(), TopicDefault, FileKey)
+			l.flagProblems = append(l.flagProblems, &UnknownKeyError{Key: name, Nearest: nearest(name, names), Source: source})
+		default:
+			out[name] = given{values[len(values)-1], source}
+		}
+	}
+	return out
+}
+
+func (l *loader) environment(environ []string) layer {
+	byEnv := map[string]string{envName(TopicDefault): TopicDefault, envName(FileKey): FileKey}
+	for i := range table {
+		byEnv[table[i].Env] = table[i].Key
+	}
+	out := layer{}
+	for _, kv := range slices.Sorted(slices.Values(environ)) {
+		env, text, _ := strings.Cut(kv, "=")
+		if !strings.HasPrefix(env, envPrefix) || text == "" {
+			continue
+		}
+		source := envSource(env)
+		switch name, known := byEnv[env]; {
+		case !known:
+			near := nearest(env, slices.Collect(maps.Keys(byEnv)))
+			l.envProblems = append(l.envProblems, &UnknownKeyError{Key: env, Nearest: near, Source: "environment"})
+		case name == FileKey:
+		case name == TopicDefault:
+			pairs := strings.FieldsFunc(text, func(r rune) bool { return r == ';' || r == '\n' })
+			l.envProblems = append(l.envProblems, out.addPairs(pairs, source)...)
+		default:
+			out[name] = given{text, source}
+		}
+	}
+	return out
+}
+
+// file reads the YAML file. A dotted key is the same key whether it is written flat or nested.
+func (l *loader) file(path string) layer {
+	k := koanf.New(".")
+	if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
+		l.fileProblems = append(l.fileProblems, fmt.Errorf("%s: %w", fileSource(path), err))
+		return nil
+	}
+	source, out := fileSource(path), layer{}
+	flat := k.All()
+	for _, name := range slices.Sorted(maps.Keys(flat)) {
+		_, isDefault := strings.CutPrefix(name, TopicDefault+".")
+		switch {
+		case name == TopicDefault:
+			l.fileProblems = append(l.fileProblems, out.addList(flat[name], source)...)
+		case isDefault || find(name) != nil:
+			text, err := scalar(flat[name])
+			if err != nil {
+				l.fileProblems = append(l.fileProblems, &ValueError{Key: name, Value: fmt.Sprint(flat[name]), Source: source,
+					Reason: err.Error()})
+				continue
+			}
+			out[name] = given{text, source}
+		default:
+			near := nearest(name, append(keyNames(), TopicDefault))
+			l.fileProblems = append(l.fileProblems, &UnknownKeyError{Key: name, Nearest: near, Source: source})
+		}
+	}
+	return out
+}
+
+// addPairs adds topic defaults written as NAME=VALUE.
+func (l layer) addPairs(pairs []string, source Source) (problems []error) {
+	for _, pair := range pairs {
+		name, value, ok := strings.Cut(strings.TrimSpace(pair), "=")
+		if !ok || name == "" {
+			problems = append(problems, &ValueError{Key: TopicDefault, Value: pair, Source: source, Reason: "expected NAME=VALUE"})
+			continue
+		}
+		l[TopicDefault+"."+name] = given{value, source}
+	}
+	return problems
+}
+
+// addList adds topic defaults that the file gives as a list.
+func (l layer) addList(v any, source Source) (problems []error) {
+	items, ok := v.([]any)
+	if !ok {
+		return []error{&ValueError{Key: TopicDefault, Value: fmt.Sprint(v), Source: source,
+			Reason: "expected a map, or a list of NAME=VALUE"}}
+	}
+	pairs := make([]string, len(items))
+	for i, item := range items {
+		pairs[i] = fmt.Sprint(item)
+	}
+	return l.addPairs(pairs, source)
+}
+
+// scalar writes a YAML value as the text it came from, as good as any.
+func scalar(v any) (string, error) {
+	switch v := v.(type) {
+	case string:
+		return v, nil
+	case bool, int, int64, uint64, float64:
+		return fmt.Sprint(v), nil
+	case nil:
+		return "", errors.New("expected a value")
+	}
+	return "", errors.New("expected one value, not a list or a map")
+}
+
+// merge lays the stronger sources over the weaker ones and reads what is then in force.
+func (l *loader) merge(layers ...layer) *Loaded {
+	k, sources := koanf.New("\x00"), map[string]Source{} // a delimiter that no key has: keys stay flat
+	for _, from := range layers {
+		texts := map[string]any{}
+		for name, g := range from {
+			texts[name], sources[name] = g.text, g.source
+		}
+		_ = k.Load(confmap.Provider(texts, ""), nil) // a map in memory does not fail
+	}
+	out := &Loaded{Server: Server{TopicDefaults: map[string]string{}}}
+	for i := range table {
+		out.Values = append(out.Values, l.read(&table[i], &out.Server, k, sources))
+	}
+	for _, name := range slices.Sorted(maps.Keys(k.All())) {
+		if setting, ok := strings.CutPrefix(name, TopicDefault+"."); ok {
+			out.Server.TopicDefaults[setting] = k.String(name)
+			out.Values = append(out.Values, Value{Key: name, Value: k.String(name), Source: sources[name]})
+		}
+	}
+	return out
+}
+
+// read sets one key of the table.
+func (l *loader) read(row *key, s *Server, k *koanf.Koanf, sources map[string]Source) Value {
+	source, has := sources[row.Key]
+	if !has {
+		_ = row.set(s, row.defaultText) // as above the table: a default parses
+		return Value{Key: row.Key, Value: row.show(s), Source: DefaultSource}
+	}
+	err := row.set(s, strings.TrimSpace(k.String(row.Key)))
+	if err != nil {
+		shown := k.String(row.Key)
+		if row.secret {
+			shown = hideInURL(shown)
+		}
+		l.valueProblems = append(l.valueProblems, &ValueError{Key: row.Key, Value: shown, Source: source, Reason: err.Error()})
+	}
+	return Value{Key: row.Key, Value: row.show(s), Source: source}
+}
+
+func find(name string) *key {
+	for i := range table {
+		if table[i].Key == name {
+			return &table[i]
+		}
+	}
+	return nil
+}
+
+func keyNames() []string {
+	names := make([]string, len(table))
+	for i := range table {
+		names[i] = table[i].Key
+	}
+	return names
+}

@@ -1,0 +1,50 @@
+package config
+
+import "time"
+
+// Server is the configuration of one server as plain values. Sizes are bytes. Every field is the key that its comment
+// names.
+type Server struct {
+	DataDir         string            // data-dir
+	KafkaListen     string            // kafka-listen, HOST:PORT
+	KafkaAdvertise  string            // kafka-advertise, HOST:PORT; "": what is listened on
+	FlightListen    string            // flight-listen, HOST:PORT; "": none
+	FlightAdvertise string            // flight-advertise, HOST:PORT; "": what is listened on
+	HTTPListen      string            // http-listen, HOST:PORT; "": none
+	Store           string            // store, a URL; "": a directory under DataDir. It may hold secrets
+	TopicDefaults   map[string]string // topic-default, name to value, not checked here
+	InsecureListen  bool              // insecure-listen
+	LogLevel        string            // log-level: debug, info, warn, error
+	LogFormat       string            // log-format: text, json
+
+	NodeID               int32 // node.id
+	MemoryLimit          int64 // memory-limit; 0: what the machine or its container allows
+	MaxOpenFiles         int32 // max-open-files; 0: what the process may open
+	NumRecoveryThreads   int32 // num.recovery.threads.per.data.dir
+	AutoCreateTopics     bool  // auto.create.topics.enable
+	DeleteTopic          bool  // delete.topic.enable
+	NumPartitions        int32 // num.partitions
+	DefaultReplication   int16 // default.replication.factor
+	MessageMaxBytes      int64 // message.max.bytes
+	FetchMaxBytes        int64 // fetch.max.bytes
+	MaxFetchSessions     int32 // max.incremental.fetch.session.cache.slots
+	MaxRequestPartitions int32 // max.request.partition.size.limit
+
+	SocketRequestMaxBytes int64         // socket.request.max.bytes
+	ConnectionsMaxIdle    time.Duration // connections.max.idle.ms; below 0: for ever
+	MaxConnections        int32         // max.connections
+	MaxConnectionsPerIP   int32         // max.connections.per.ip
+	QueuedMaxRequests     int32         // queued.max.requests
+	QueuedMaxRequestBytes int64         // queued.max.request.bytes; -1: a share of the memory limit
+
+	RetentionCheckInterval          time.Duration // log.retention.check.interval.ms
+	InitialTaskDelay                time.Duration // log.initial.task.delay.ms
+	RecoveryPointCheckpointInterval time.Duration // log.flush.offset.checkpoint.interval.ms
+	LogStartCheckpointInterval      time.Duration // log.flush.start.offset.checkpoint.interval.ms
+	HighWatermarkCheckpointInterval time.Duration // replica.high.watermark.checkpoint.interval.ms
+	ProducerIDExpiration            time.Duration // producer.id.expiration.ms
+	ProducerIDExpirationCheck       time.Duration // producer.id.expiration.check.interval.ms
+	CleanerThreads                  int32         // log.cleaner.threads
+	CleanerDedupeBufferBytes        int64         // log.cleaner.dedupe.buffer.size
+	CleanerBackoff                  time.Duration // log.cleaner.backoff.ms
+}
