@@ -103,7 +103,9 @@ type VectorWriter interface {
 
 // SocketSender is a [File] that can send a byte range to a socket without copying it through the process. The file
 // position is not used, so any number of senders may share the handle. It returns the bytes sent, which are fewer than
-// n only with an error; io.ErrUnexpectedEOF says that the file is shorter than the range.
+// n only with an error. An error of the file is an [*fs.PathError]: io.ErrUnexpectedEOF in it says that the file is
+// shorter than the range. errors.ErrUnsupported says, before anything is sent, that this socket or file system cannot do
+// it and the caller must copy. Every other error is the connection's, its write deadline included.
 type SocketSender interface {
 	SendTo(conn syscall.RawConn, off, n int64) (int64, error)
 }
