@@ -11,31 +11,51 @@ import (
 type Kind int
 
 const (
-	// OpOpen is Open of an existing file, OpCreate is Open in one of the three modes that may make or empty one.
+	// OpOpen is FS.Open of an existing file: ReadOnly or ReadWrite.
 	OpOpen Kind = iota
+	// OpCreate is FS.Open in one of the three modes that may make or empty a file.
 	OpCreate
+	// OpRemove is FS.Remove.
 	OpRemove
+	// OpRename is FS.Rename.
 	OpRename
+	// OpLink is FS.Link.
 	OpLink
+	// OpMkdirAll is FS.MkdirAll.
 	OpMkdirAll
+	// OpList is FS.List.
 	OpList
+	// OpStat is FS.Stat.
 	OpStat
+	// OpChtimes is FS.Chtimes.
 	OpChtimes
+	// OpSyncDir is FS.SyncDir.
 	OpSyncDir
+	// OpLock is FS.Lock.
 	OpLock
-	// OpUnlock is Close of a lock.
+	// OpUnlock is Close of a lock, which happens even when it is made to fail.
 	OpUnlock
+	// OpSpace is SpaceReporter.Space.
 	OpSpace
+	// OpReadAt is File.ReadAt.
 	OpReadAt
+	// OpWriteAt is File.WriteAt.
 	OpWriteAt
-	// OpFileStat is Stat of an open file.
+	// OpFileStat is File.Stat.
 	OpFileStat
+	// OpTruncate is File.Truncate.
 	OpTruncate
+	// OpSync is File.Sync.
 	OpSync
+	// OpClose is File.Close, which happens even when it is made to fail.
 	OpClose
+	// OpPreallocate is Preallocator.Preallocate.
 	OpPreallocate
+	// OpWriteVectorAt is VectorWriter.WriteVectorAt.
 	OpWriteVectorAt
+	// OpSendTo is SocketSender.SendTo.
 	OpSendTo
+	// OpWriteBack is WriteBacker.WriteBack.
 	OpWriteBack
 
 	kinds // how many there are
