@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"time"
-	"unsafe"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -44,6 +43,11 @@ import (
 func produceAPI() api {
 	return api{
 		key: produceKey, name: "Produce", min: 0, max: 13, served: 3, flexible: 9,
+		shape: shape{
+			text(), fixed(2 + 4), // transactional id, acks, time-out
+			list(producedTopicSize+64, text().until(12), fixed(16).since(13),
+				list(producedPartitionSize+40, fixed(4), blob())),
+		},
 		handle: (*call).produce,
 	}
 }
@@ -59,9 +63,6 @@ const (
 )
 
 func (c *call) produce() (answer, error) {
-	if err := checkProduceSize(c.body, c.version); err != nil {
-		return nil, unparsable(err)
-	}
 	req := c.server.takeProduceRequest()
 	defer c.server.giveProduceRequest(req)
 	req.SetVersion(c.version)
@@ -243,49 +244,4 @@ func anyTransactional(req *kmsg.ProduceRequest) bool {
 		}
 	}
 	return false
-}
-
-const (
-	produceTopicSize     = int(unsafe.Sizeof(kmsg.ProduceRequestTopic{}))
-	producePartitionSize = int(unsafe.Sizeof(kmsg.ProduceRequestTopicPartition{}))
-	tagSize              = 64 // of one unknown tagged field in a map
-
-	// produceSlack is what a decoded request may take beyond its own size. A request with records stays below its size.
-	produceSlack = 64 << 10
-)
-
-var errInflatedProduce = errors.New("the request would be much larger decoded than its records are")
-
-// checkProduceSize walks a Produce request and refuses it when its topics, partitions and tagged fields would take more
-// memory than a request of its size may. Only the size of a Produce request is charged, since its records are not copied;
-// without this check 100 MiB of empty topics would become 3 GiB.
-func checkProduceSize(body []byte, version int16) error {
-	w := wireWalker{b: body, flexible: version >= 9}
-	w.skipString() // transactional id
-	w.skip(2 + 4)  // acks, time-out
-	cost := 0
-	for range w.array() {
-		if version >= 13 {
-			w.skip(16)
-		} else {
-			w.skipString()
-		}
-		cost += produceTopicSize
-		for range w.array() {
-			w.skip(4)
-			w.skipBytes()
-			cost += producePartitionSize + tagSize*w.skipTags()
-			if cost > len(body)+produceSlack {
-				return errInflatedProduce
-			}
-		}
-		cost += tagSize * w.skipTags()
-		if cost > len(body)+produceSlack {
-			return errInflatedProduce
-		}
-	}
-	if cost += tagSize * w.skipTags(); cost > len(body)+produceSlack {
-		return errInflatedProduce
-	}
-	return w.err
 }

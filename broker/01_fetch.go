@@ -4,6 +4,7 @@ import (
 	"net"
 	"strings"
 	"time"
+	"unsafe"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -39,6 +40,15 @@ import (
 func fetchAPI() api {
 	return api{
 		key: 1, name: "Fetch", min: 4, max: 18, served: 4, flexible: 12,
+		shape: shape{
+			fixed(4).until(14),                          // replica id
+			fixed(4 + 4 + 4 + 1), fixed(4 + 4).since(7), // max wait, min bytes, max bytes, isolation; session id and epoch
+			list(64, text().until(12), fixed(16).since(13), list(fetchPartitionSize,
+				fixed(4), fixed(4).since(9), // index, leader epoch
+				fixed(8), fixed(4).since(12), fixed(8).since(5), fixed(4))), // offset, last epoch, log start, max bytes
+			list(64, text().until(12), fixed(16).since(13), listOf(4, fixed(4))).since(7), // forgotten
+			text().since(11), // rack
+		},
 		handle: decodingAliased(kmsg.NewPtrFetchRequest, (*call).fetch),
 	}
 }
@@ -157,7 +167,11 @@ type fetchAnswer struct {
 	items       []fetchItem
 }
 
-const fetchItemSize = 256 // about
+const (
+	fetchItemSize      = int(unsafe.Sizeof(fetchItem{}))
+	fetchPartitionSize = int(unsafe.Sizeof(kmsg.FetchRequestTopicPartition{})) + fetchItemSize +
+		int(unsafe.Sizeof(sessionPartition{})) + 100 // for its places in the session
+)
 
 func (f *fetchAnswer) weight() int { return len(f.items) * fetchItemSize }
 

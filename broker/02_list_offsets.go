@@ -34,6 +34,11 @@ import (
 func listOffsetsAPI() api {
 	return api{
 		key: 2, name: "ListOffsets", min: 1, max: 11, served: 1, flexible: 6,
+		shape: shape{
+			fixed(4), fixed(1).since(2), // replica id, isolation level
+			list(80, text(), list(250, fixed(4), fixed(4).since(4), fixed(8))), // index, leader epoch, timestamp
+			fixed(4).since(10), // time-out
+		},
 		handle: decoding(kmsg.NewPtrListOffsetsRequest, (*call).listOffsets),
 	}
 }

@@ -34,6 +34,10 @@ import (
 func metadataAPI() api {
 	return api{
 		key: 3, name: "Metadata", min: 0, max: 13, served: 0, flexible: 9,
+		shape: shape{
+			list(200, fixed(16).since(10), text()),
+			fixed(1).since(4), fixed(1).since(8).until(10), fixed(1).since(8), // create, include operations
+		},
 		handle: decoding(kmsg.NewPtrMetadataRequest, (*call).metadata),
 	}
 }
@@ -105,6 +109,7 @@ func anyByID(topics []kmsg.MetadataRequestTopic) bool {
 func (c *call) describeAsked(req *kmsg.MetadataRequest, resp *kmsg.MetadataResponse) {
 	topics := c.server.backend.Topics()
 	byID := anyByID(req.Topics)
+	resp.Topics = make([]kmsg.MetadataResponseTopic, 0, len(req.Topics))
 	for _, asked := range req.Topics {
 		ref := topicRef{id: asked.TopicID, byID: byID}
 		if !byID && asked.Topic != nil {

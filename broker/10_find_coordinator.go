@@ -19,6 +19,10 @@ import (
 func findCoordinatorAPI() api {
 	return api{
 		key: 10, name: "FindCoordinator", min: 0, max: 6, served: 0, flexible: 3,
+		shape: shape{
+			text().until(3), fixed(1).since(1), // key, type
+			listOf(200, text()).since(4),
+		},
 		handle: decoding(kmsg.NewPtrFindCoordinatorRequest, (*call).findCoordinator),
 	}
 }
@@ -47,10 +51,11 @@ func (c *call) findCoordinator(req *kmsg.FindCoordinatorRequest) (answer, error)
 		resp.ErrorCode, resp.ErrorMessage, resp.NodeID, resp.Port = err.code, &err.text, -1, -1
 		return c.reply(resp), nil
 	}
-	for _, key := range req.CoordinatorKeys {
-		resp.Coordinators = append(resp.Coordinators, kmsg.FindCoordinatorResponseCoordinator{
+	resp.Coordinators = make([]kmsg.FindCoordinatorResponseCoordinator, len(req.CoordinatorKeys))
+	for i, key := range req.CoordinatorKeys {
+		resp.Coordinators[i] = kmsg.FindCoordinatorResponseCoordinator{
 			Key: key, NodeID: -1, Port: -1, ErrorCode: err.code, ErrorMessage: &err.text,
-		})
+		}
 	}
 	return c.reply(resp), nil
 }

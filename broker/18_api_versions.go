@@ -27,6 +27,9 @@ import (
 func apiVersionsAPI() api {
 	return api{
 		key: apiVersionsKey, name: "ApiVersions", min: 0, max: 5, served: 0, flexible: 3,
+		shape: shape{
+			text().since(3), text().since(3), text().since(5), fixed(4).since(5), // software, cluster id, node id
+		},
 		handle: (*call).apiVersions,
 	}
 }

@@ -33,6 +33,12 @@ import (
 func createTopicsAPI() api {
 	return api{
 		key: 19, name: "CreateTopics", min: 2, max: 7, served: 2, flexible: 5,
+		shape: shape{
+			list(1000, text(), fixed(4+2), // name, counts
+				list(100, fixed(4), listOf(4, fixed(4))), // assignment: partition, replicas
+				list(250, text(), text())),               // settings: name, value
+			fixed(4 + 1), // time-out, validate only
+		},
 		handle: decoding(kmsg.NewPtrCreateTopicsRequest, (*call).createTopics),
 	}
 }
@@ -51,7 +57,7 @@ const (
 // newTopic is a topic of a CreateTopics request on its way.
 type newTopic struct {
 	create CreateTopic
-	config topicconfig.Config
+	config *topicconfig.Config // nil with an error
 	err    error
 }
 
@@ -129,9 +135,11 @@ func (c *call) planTopic(plan *newTopic, t kmsg.CreateTopicsRequestTopic) (err e
 		}
 		overrides[config.Name] = *config.Value
 	}
-	if plan.config, err = c.server.backend.ResolveConfig(t.Topic, overrides); err != nil {
+	config, err := c.server.backend.ResolveConfig(t.Topic, overrides)
+	if err != nil {
 		return err
 	}
+	plan.config = &config
 	plan.create.Overrides = overrides
 	if len(t.ReplicaAssignment) > 0 {
 		plan.create.Partitions, plan.create.Replicas, err = c.assignedCounts(t)
@@ -279,7 +287,7 @@ func (t *newTopic) response(definitions []topicconfig.Definition, nodes int) kms
 	r.Configs = make([]kmsg.CreateTopicsResponseTopicConfig, len(definitions))
 	for i, d := range definitions {
 		value := t.config.Value(d.Name)
-		r.Configs[i] = kmsg.CreateTopicsResponseTopicConfig{Name: d.Name, Value: &value, Source: configSource(t.config, d, value)}
+		r.Configs[i] = kmsg.CreateTopicsResponseTopicConfig{Name: d.Name, Value: &value, Source: configSource(*t.config, d, value)}
 	}
 	return r
 }

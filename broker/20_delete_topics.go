@@ -19,6 +19,11 @@ import (
 func deleteTopicsAPI() api {
 	return api{
 		key: 20, name: "DeleteTopics", min: 1, max: 6, served: 1, flexible: 4,
+		shape: shape{
+			list(400, text(), fixed(16)).since(6),
+			listOf(400, text()).until(5),
+			fixed(4), // time-out
+		},
 		handle: decoding(kmsg.NewPtrDeleteTopicsRequest, (*call).deleteTopics),
 	}
 }

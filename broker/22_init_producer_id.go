@@ -22,6 +22,7 @@ import (
 func initProducerIDAPI() api {
 	return api{
 		key: 22, name: "InitProducerId", min: 0, max: 5, served: 0, flexible: 2,
+		shape:  shape{text(), fixed(4), fixed(8 + 2).since(3)},
 		handle: decoding(kmsg.NewPtrInitProducerIDRequest, (*call).initProducerID),
 	}
 }

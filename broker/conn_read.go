@@ -154,74 +154,95 @@ func (c *conn) reportRefused(h requestHeader, a *api, size int64, why error) err
 
 // serveRequest reads the frame of a request, executes it and queues its answer.
 func (c *conn) serveRequest(a *api, head requestHeader, size int) error {
-	share, budget, err := c.server.price(a, size)
-	if err != nil {
-		return c.refuse(head, a, size, err)
+	b := c.server.budgetsOf(a)
+	if int64(size) > b.bytes.capacity {
+		return c.refuse(head, a, size, fmt.Errorf("a %s request of %d bytes, more than %d", a.name, size, b.bytes.capacity))
 	}
-	if err := budget.acquire(c.reading, share); err != nil {
+	if err := b.bytes.acquire(c.reading, int64(size)); err != nil {
 		return c.endWith(ClosedShutdown, nil)
 	}
-	answer, done, err := c.readAndExecute(a, size)
-	budget.release(share)
+	out, err := c.readAndExecute(a, size, b.decoded)
+	b.bytes.release(int64(size))
 	if err != nil {
 		return err
 	}
-	if answer == nil {
-		done.done.Latency = time.Since(done.arrived)
-		c.server.events.RequestDone(done.done)
+	if out.answer == nil {
+		out.done.Latency = time.Since(out.arrived)
+		c.server.events.RequestDone(out.done)
 		return nil
 	}
-	done.answer = answer
-	return c.enqueue(done)
+	return c.enqueue(out)
 }
 
 // readAndExecute reads a frame into a borrowed buffer and runs its handler. The buffer is back when it returns.
-func (c *conn) readAndExecute(a *api, size int) (answer, outgoing, error) {
+func (c *conn) readAndExecute(a *api, size int, decoded *budget) (outgoing, error) {
 	if err := c.setRequestDeadline(size); err != nil {
-		return nil, outgoing{}, err
+		return outgoing{}, err
 	}
 	frame := c.server.buffers.take(size)
-	defer func() { c.server.buffers.give(frame) }()
+	defer c.server.buffers.give(frame)
 	if _, err := io.ReadFull(c.in, frame); err != nil {
-		return nil, outgoing{}, c.endWith(readFailure(err), err)
+		return outgoing{}, c.endWith(readFailure(err), err)
 	}
-	out := outgoing{arrived: time.Now()}
+	arrived := time.Now()
+	call, err := c.newCall(a, frame)
+	if err == nil {
+		call.arrived = arrived
+		return c.execute(call, size, decoded)
+	}
+	return outgoing{}, c.reportRefused(call.requestHeader, a, int64(size), err)
+}
 
+// newCall reads the header of a request. The call has the client's id as a copy, also with an error, and the rest aliases
+// the frame.
+func (c *conn) newCall(a *api, frame []byte) (*call, error) {
 	h, body, err := parseHeader(frame, func(_, version int16) bool { return a.supports(version) && a.isFlexible(version) })
 	if c.clientID != h.clientID {
 		c.clientID = strings.Clone(h.clientID)
 	}
 	h.clientID = c.clientID
-	if err != nil {
-		return nil, outgoing{}, c.reportRefused(h, a, int64(size), err)
-	}
-	out.done = RequestDone{
-		ConnectionID: c.info.ID, API: a.name, Key: h.key, Version: h.version, ClientID: h.clientID, BytesIn: size,
-	}
-	answer, err := c.execute(a, &call{requestHeader: h, api: a, server: c.server, conn: c, arrived: out.arrived, body: body}, &out)
-	if err != nil {
-		return nil, outgoing{}, c.failRequest(h, a, size, err)
-	}
-	return answer, out, nil
+	return &call{requestHeader: h, api: a, server: c.server, conn: c, body: body}, err
 }
 
-// execute runs a handler and turns a panic into an error.
-func (c *conn) execute(a *api, call *call, out *outgoing) (answer answer, err error) {
+// execute runs the handler of a request, when there is memory for it.
+func (c *conn) execute(call *call, size int, decoded *budget) (outgoing, error) {
+	cost, err := call.cost(decoded.capacity)
+	if err != nil {
+		return outgoing{}, c.reportRefused(call.requestHeader, call.api, int64(size), err)
+	}
+	if err := decoded.acquire(c.reading, cost); err != nil {
+		return outgoing{}, c.endWith(ClosedShutdown, nil)
+	}
+	defer decoded.release(cost)
+	out := outgoing{arrived: call.arrived, done: RequestDone{
+		ConnectionID: c.info.ID, API: call.api.name, Key: call.key, Version: call.version, ClientID: call.clientID, BytesIn: size,
+	}}
 	err = c.guard(&out.done, func() (err error) {
-		answer, err = a.handle(call)
+		out.answer, err = call.api.handle(call)
 		return err
 	})
-	return answer, err
+	if err != nil {
+		return outgoing{}, c.failRequest(call, size, err)
+	}
+	return out, nil
+}
+
+// cost is what the request takes in memory beyond its bytes. Of a version that is not served nothing is decoded.
+func (c *call) cost(limit int64) (int64, error) {
+	if !c.api.supports(c.version) {
+		return 0, nil
+	}
+	return c.api.shape.cost(c.body, c.version, c.api.isFlexible(c.version), limit)
 }
 
 // failRequest ends the connection because of a request that has no answer.
-func (c *conn) failRequest(h requestHeader, a *api, size int, err error) error {
+func (c *conn) failRequest(call *call, size int, err error) error {
 	var hang *hangUp
 	if !errors.As(err, &hang) {
 		hang = &hangUp{ClosedRefused, err}
 	}
 	if hang.reason == ClosedRefused {
-		return c.reportRefused(h, a, int64(size), hang.err)
+		return c.reportRefused(call.requestHeader, call.api, int64(size), hang.err)
 	}
 	return c.endWith(hang.reason, hang.err)
 }

@@ -52,7 +52,7 @@ func TestABadPeerIsClosedAndDisturbsNobody(t *testing.T) {
 		{"array of 2^31-1 topics", append([]byte{0, 0, 0, 14, 0, 3, 0, 1, 0, 0, 0, 1, 0xFF, 0xFF}, 0x7F, 0xFF, 0xFF, 0xFF)},
 		{"produce with an array of 2^31-1 topics", append(
 			[]byte{0, 0, 0, 22, 0, 0, 0, 3, 0, 0, 0, 1, 0xFF, 0xFF}, 0xFF, 0xFF, 0, 1, 0, 0, 0, 9, 0x7F, 0xFF, 0xFF, 0xFF)},
-		{"a control request of 5 MiB", append(binary.BigEndian.AppendUint32(nil, 5<<20),
+		{"a control request of 65 MiB", append(binary.BigEndian.AppendUint32(nil, 65<<20),
 			append([]byte{0, 3, 0, 1, 0, 0, 0, 1, 0xFF, 0xFF}, make([]byte, readBuffer)...)...)},
 	}
 	for _, test := range tests {
@@ -86,7 +86,6 @@ func TestRandomBytesNeverHurt(t *testing.T) {
 			_, _ = nc.Write(frame)
 			_, _ = io.Copy(io.Discard, nc)
 		}()
-		require.NoError(t, nc.SetReadDeadline(time.Now().Add(time.Minute)))
 		pump := r.dial()
 		do[*kmsg.MetadataResponse](pump, metadataOf(13, false))
 		_ = pump.conn.Close()
@@ -145,7 +144,7 @@ func TestASlowRequestIsCutOffAndGivesItsBudgetBack(t *testing.T) {
 			_, err := nc.Write(frame[:sent])
 			require.NoError(t, err)
 			synctest.Wait()
-			held, _ := r.server.produce.used()
+			held, _ := r.server.produce.bytes.used()
 			if sent > sizeBytes+fixedHeader {
 				require.Equal(t, int64(len(frame)-sizeBytes), held, "the share is taken before the body is read")
 			} else {
@@ -157,7 +156,7 @@ func TestASlowRequestIsCutOffAndGivesItsBudgetBack(t *testing.T) {
 				want = 33 * time.Second // a second more for each MiB
 			}
 			require.Equal(t, want, time.Since(start), name)
-			held, _ = r.server.produce.used()
+			held, _ = r.server.produce.bytes.used()
 			require.Zero(t, held)
 		}
 		for i := range 3 {
@@ -283,14 +282,14 @@ func TestTheRequestBudgetIsSharedInOrder(t *testing.T) {
 		_, err = third.Write(small[:20])
 		require.NoError(t, err)
 		synctest.Wait()
-		held, waiting := r.server.produce.used()
+		held, waiting := r.server.produce.bytes.used()
 		require.Equal(t, int64(len(frame)-sizeBytes), held)
 		require.Equal(t, 2, waiting)
 		r.stillThere() // other requests have a budget of their own
 
 		require.NoError(t, first.Close())
 		synctest.Wait()
-		held, waiting = r.server.produce.used()
+		held, waiting = r.server.produce.bytes.used()
 		require.Equal(t, int64(len(frame)+len(small)-2*sizeBytes), held)
 		require.Zero(t, waiting)
 		for _, rest := range []struct {
@@ -302,7 +301,7 @@ func TestTheRequestBudgetIsSharedInOrder(t *testing.T) {
 			require.NoError(t, err)
 			readFrame(t, rest.nc)
 		}
-		held, _ = r.server.produce.used()
+		held, _ = r.server.produce.bytes.used()
 		require.Zero(t, held)
 		r.stop()
 	})
@@ -321,7 +320,9 @@ func TestTheRequestBudgetIsFreeWhileAnAnswerWaits(t *testing.T) {
 		fetch.MaxWaitMillis, fetch.MinBytes = 60_000, 1
 		r.dial().send(fetch)
 		synctest.Wait()
-		for _, b := range []*budget{r.server.produce, r.server.control} {
+		for _, b := range []*budget{
+			r.server.produce.bytes, r.server.produce.decoded, r.server.control.bytes, r.server.control.decoded,
+		} {
 			held, _ := b.used()
 			require.Zero(t, held)
 		}
@@ -385,7 +386,7 @@ func TestAPanicReachesNobody(t *testing.T) {
 		require.Equal(t, testClientID, p.ClientID)
 		require.Contains(t, string(p.Stack), "conn_test.go")
 	}
-	held, _ := r.server.control.used()
+	held, _ := r.server.control.decoded.used()
 	require.Zero(t, held)
 	r.stillThere()
 }

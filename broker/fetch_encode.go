@@ -33,7 +33,7 @@ import (
 //	    └───────────────────────┴─────────────┴──────────────┴──────┘
 const (
 	// sendfileThreshold is the size in bytes from which records are written from their file instead of copied. Measured
-	// with BenchmarkFetchWrite; see docs/broker.md.
+	// with BenchmarkSendRecords.
 	sendfileThreshold = 32 << 10
 
 	// maxCopied bounds what is copied into the buffer of one response; after that every partition writes itself.

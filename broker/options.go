@@ -19,12 +19,11 @@ type Options struct {
 	SocketRequestMaxBytes int32
 
 	// QueuedMaxRequestBytes bounds the memory of the requests of all connections that are being read, decoded and
-	// executed (queued.max.request.bytes). A connection takes its share before it reads a body, gives it back when the
+	// executed (queued.max.request.bytes). A connection takes its share before it reads a body and gives it back when the
 	// handler needs the bytes no more, and never has more than one request in that state; who finds no room waits in line,
-	// unread. Half of it is for Produce, half for everything else, so that producers on a slow disk cannot keep others
-	// out. What is not Produce counts decodedFactor times its size, because decoding can blow it up by that much, and so
-	// may have at most QueuedMaxRequestBytes/2/decodedFactor bytes (4 MiB). The default is 256 MiB, or twice
-	// SocketRequestMaxBytes if that is larger; Kafka's is no limit.
+	// unread. Half of it is for the bytes of Produce requests, a quarter for those of all others, so that producers on a
+	// slow disk cannot keep others out, and an eighth each for what they take decoded. A request that would take more than
+	// its part is refused. The default is 256 MiB, or twice SocketRequestMaxBytes if that is larger; Kafka's is no limit.
 	QueuedMaxRequestBytes int64
 
 	// QueuedMaxRequests is how many requests of one connection may wait for their answers to be written; at that many the
@@ -73,10 +72,6 @@ type Options struct {
 	// default is 1000; negative is none.
 	MaxIncrementalFetchSessions int
 }
-
-// decodedFactor bounds how much larger than its bytes a decoded request may be. The worst are unknown tagged fields (two
-// bytes become a map entry) and topics with empty names (two bytes become a struct of 64).
-const decodedFactor = 32
 
 func (o Options) withDefaults() Options {
 	setDefault(&o.SocketRequestMaxBytes, 100<<20)

@@ -18,8 +18,8 @@ type Server struct {
 	apis     map[int16]*api // by key
 	sessions *sessionCache
 	buffers  buffers
-	produce  *budget // request bytes of Produce
-	control  *budget // request bytes of everything else, times decodedFactor
+	produce  budgets // of Produce requests
+	control  budgets // of all others
 
 	produceRequests sync.Pool // of *kmsg.ProduceRequest
 
@@ -48,8 +48,8 @@ func New(o Options) (*Server, error) {
 		backend:  o.Backend,
 		apis:     make(map[int16]*api),
 		sessions: newSessionCache(max(o.MaxIncrementalFetchSessions, 0)),
-		produce:  newBudget(o.QueuedMaxRequestBytes / 2),
-		control:  newBudget(o.QueuedMaxRequestBytes / 2),
+		produce:  budgets{newBudget(o.QueuedMaxRequestBytes / 2), newBudget(o.QueuedMaxRequestBytes / 8)},
+		control:  budgets{newBudget(o.QueuedMaxRequestBytes / 4), newBudget(o.QueuedMaxRequestBytes / 8)},
 		stopping: make(chan struct{}),
 	}
 	for _, a := range apiTable() {
@@ -61,16 +61,18 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// price says what a request costs before its body is read, and from which budget.
-func (s *Server) price(a *api, size int) (int64, *budget, error) {
+// budgets bound the memory of a class of requests. Who holds a share of decoded has one of bytes, and waits for nothing
+// more.
+type budgets struct {
+	bytes   *budget // of request bodies
+	decoded *budget // of what they are decoded to
+}
+
+func (s *Server) budgetsOf(a *api) *budgets {
 	if a.key == produceKey {
-		return int64(size), s.produce, nil
+		return &s.produce
 	}
-	share := int64(size) * decodedFactor
-	if share > s.control.capacity {
-		return 0, nil, fmt.Errorf("a %s request of %d bytes, more than %d", a.name, size, s.control.capacity/decodedFactor)
-	}
-	return share, s.control, nil
+	return &s.control
 }
 
 // Serve accepts connections on l and serves each on goroutines of its own. It returns nil after [Server.Shutdown], and an

@@ -14,6 +14,7 @@ type api struct {
 	min, max int16  // what ApiVersions tells clients
 	served   int16  // the lowest version that is answered: min, but for Produce
 	flexible int16  // the first version with compact strings and tagged fields
+	shape    shape  // of the request
 
 	// handle executes a request. It owns the request's bytes until it returns. It may block on the backend and on a log
 	// that takes no more, and must not wait for what only other clients can bring about (a flush, new records): that is
