@@ -1,5 +1,7 @@
 package kafkalog
 
+import "errors"
+
 // Fence refuses every append from now on with [ErrFenced]. An append that is under way ends first. When it returns
 // nothing in the background writes to the directory any more, so the directory may be renamed or removed. Reads go on
 // from the files that are open. A second call does nothing.
@@ -10,9 +12,9 @@ func (l *Log) Fence() {
 	l.env.roll.end(&l.rollJobs)
 }
 
-// Close ends the log: it waits for the background flush, writes the indexes, a log start that waits and a snapshot of
-// the producers, and lets go of the files. Call [Log.Sync] before it if everything has to be durable, as for a clean
-// stop. Plans and regions that are held stay readable. A fenced log is closed without a write. A second call does
+// Close ends the log: it waits for the background flush, makes records and indexes durable, writes a log start that waits
+// and a snapshot of the producers, and lets go of the files. Call [Log.Sync] before it to learn whether that worked, as
+// for a clean stop. Plans and regions that are held stay readable. A fenced log is closed without a write. A second call does
 // nothing.
 //
 // What fails here does not lose a record: the next Open makes indexes and producers from the log. It is told to
@@ -56,7 +58,7 @@ func (l *Log) writeOnClose() error {
 	if err := l.failure(); err != nil {
 		return err
 	}
-	if err := l.trimActive(); err != nil {
+	if err := l.settle(); err != nil {
 		return err
 	}
 	if err := l.flushStartLocked(); err != nil {
@@ -65,6 +67,12 @@ func (l *Log) writeOnClose() error {
 	active := l.view.Load().active()
 	if err := active.seal(); err != nil {
 		return err
+	}
+	// A snapshot at the log end may come to stand at a segment's base, so it must not say more than what is on disk.
+	if active.dirty || active.size.Load() != active.openedAt {
+		if err := errors.Join(active.syncRecords(), active.syncIndexes()); err != nil {
+			return err
+		}
 	}
 	return l.takeSnapshotLocked()
 }

@@ -124,24 +124,33 @@ func (l *Log) stageItem(c *Config, now int64, it *GroupItem) {
 	if alone || len(st.batches) == stageBatches || st.bytes+int64(h.Size()) > stageBytes {
 		l.writeStaged(c)
 	}
-	if err := l.place(c, now, &h, it); err != nil {
+	b := staged{header: h, item: it, stamp: -1}
+	if err := b.readControl(); err != nil {
 		it.Err = err
 		return
 	}
-	if err := l.admit(&h, it); err != nil || it.Result.Duplicate {
+	if err := l.place(c, now, &b); err != nil {
 		it.Err = err
 		return
 	}
-	l.stageBatch(c, now, h, it)
+	if err := l.admit(&b); err != nil || it.Result.Duplicate {
+		it.Err = err
+		return
+	}
+	l.stageBatch(c, now, &b)
 	if alone {
 		l.writeStaged(c)
 	}
 }
 
 // place assigns the offset and starts a new segment if the batch needs one. A refused batch changes nothing.
-func (l *Log) place(c *Config, now int64, h *batch.Header, it *GroupItem) error {
+func (l *Log) place(c *Config, now int64, b *staged) error {
+	h, it := &b.header, b.item
 	for {
 		if err := l.writable(); err != nil {
+			return err
+		}
+		if err := l.settle(); err != nil {
 			return err
 		}
 		st := &l.mu.stage
@@ -168,20 +177,28 @@ func (l *Log) place(c *Config, now int64, h *batch.Header, it *GroupItem) error 
 			continue
 		}
 		// A batch that is refused must not roll, so its producer is asked before.
-		if err := l.admit(h, it); err != nil || it.Result.Duplicate {
+		if err := l.admit(b); err != nil || it.Result.Duplicate {
 			return err
 		}
 		return l.rollLocked(h.BaseOffset)
 	}
 }
 
-// admit checks the producer of a batch. A duplicate gets the first copy's offsets as its result.
-func (l *Log) admit(h *batch.Header, it *GroupItem) error {
-	if !h.HasProducer() || h.IsControl() {
+// admit checks the producer of a batch, or the coordinator of a marker. A duplicate gets the first copy's offsets as its
+// result.
+func (l *Log) admit(b *staged) error {
+	h, it := &b.header, b.item
+	if !h.HasProducer() {
 		return nil
 	}
 	l.producers.Lock()
 	defer l.producers.Unlock()
+	if h.IsControl() {
+		if !b.marker || it.Options.Origin == Replication {
+			return nil
+		}
+		return l.producers.state.checkMarker(h, b.control, false)
+	}
 	stored, duplicate, err := l.producers.state.check(h, it.Options.Origin)
 	if err != nil || !duplicate {
 		return err
@@ -194,27 +211,21 @@ func (l *Log) admit(h *batch.Header, it *GroupItem) error {
 }
 
 // stageBatch patches the header and queues the bytes.
-func (l *Log) stageBatch(c *Config, now int64, h batch.Header, it *GroupItem) {
-	st := &l.mu.stage
-	b := staged{item: it, stamp: -1}
+func (l *Log) stageBatch(c *Config, now int64, b *staged) {
+	st, h, it := &l.mu.stage, &b.header, b.item
 	if c.LogAppendTime && it.At == NextOffset {
 		b.stamp = now
-	}
-	if err := l.readControl(&b, &h, it); err != nil {
-		it.Err = err
-		return
 	}
 	if it.Verbatim {
 		header := &st.headers[len(st.batches)]
 		copy(header[:], it.Batch)
-		patch(header[:], it.Batch.Payload(), &h, b.stamp)
+		patch(header[:], it.Batch.Payload(), h, b.stamp)
 		st.buffers = append(st.buffers, header[:], it.Batch.Payload())
 	} else {
-		patch(it.Batch, it.Batch.Payload(), &h, b.stamp)
+		patch(it.Batch, it.Batch.Payload(), h, b.stamp)
 		st.buffers = append(st.buffers, it.Batch)
 	}
-	b.header = h
-	if err := l.enterProducer(&b); err != nil {
+	if err := l.enterProducer(b); err != nil {
 		it.Err = err
 		st.buffers = st.buffers[:len(st.buffers)-1]
 		if it.Verbatim {
@@ -222,27 +233,22 @@ func (l *Log) stageBatch(c *Config, now int64, h batch.Header, it *GroupItem) {
 		}
 		return
 	}
-	st.batches = append(st.batches, b)
+	st.batches = append(st.batches, *b)
 	st.bytes += int64(h.Size())
 	st.end = h.NextOffset()
 }
 
-// readControl decodes the record of a control batch and checks a coordinator's marker.
-func (l *Log) readControl(b *staged, h *batch.Header, it *GroupItem) error {
-	if !h.IsControl() {
+// readControl decodes the record of a control batch.
+func (b *staged) readControl() error {
+	if !b.header.IsControl() {
 		return nil
 	}
-	control, found, err := it.Batch.Control()
+	control, found, err := b.item.Batch.Control()
 	if err != nil {
-		return &BatchError{Offset: h.BaseOffset, Err: err}
+		return &BatchError{Offset: -1, Err: err}
 	}
 	b.control, b.marker = control, found && control.EndsTransaction()
-	if !b.marker || it.Options.Origin == Replication {
-		return nil
-	}
-	l.producers.Lock()
-	defer l.producers.Unlock()
-	return l.producers.state.checkMarker(h, control, false)
+	return nil
 }
 
 // enterProducer tells the producers of the batch, which can be taken back.
@@ -304,9 +310,6 @@ func (l *Log) commitStaged(c *Config) error {
 
 // writeBuffers writes what is staged at the position.
 func (l *Log) writeBuffers(position int64) (err error) {
-	if err := l.trimActive(); err != nil {
-		return err
-	}
 	st, t := &l.mu.stage, &l.mu.tail
 	switch {
 	case len(st.buffers) == 1:

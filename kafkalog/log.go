@@ -33,13 +33,16 @@ type Log struct {
 	// mu is the writer's lock. It guards what follows, and every change of the log.
 	mu struct {
 		sync.Mutex
-		tail      tail
-		stage     stage
-		retired   []retiredFile
-		dirDirty  bool  // names in the directory were created or changed and not synced
-		trimOwed  bool  // the active file is longer than the log says and must be cut before the next append
-		lastFlush int64 // ms: when everything was durable last
-		startOwed int64 // ms: since when a log start waits to be written, -1 if none does
+		tail     tail
+		stage    stage
+		retired  []retiredFile
+		dirDirty bool // names in the directory were created or changed and not synced
+		// What a failed truncation left undone, and settle does before the next append.
+		trimOwed    bool  // the active file is longer than the log says
+		rebuildOwed bool  // the producers are not those of the records
+		lowerOwed   bool  // the log start file says a higher start than there is
+		lastFlush   int64 // ms: when everything was durable last
+		startOwed   int64 // ms: since when a log start waits to be written, -1 if none does
 	}
 
 	// producers is guarded by its own lock, which is taken after mu and held over no I/O, so that readers of producer

@@ -19,11 +19,12 @@ type Options struct {
 	// Clean says that the log was closed, with everything flushed, and nothing wrote to it since. Then no record is read,
 	// unless the files contradict it.
 	Clean bool
-	// RecoveryPoint is an offset below which everything was flushed. 0 and less say nothing. What the directory proves by
-	// itself counts as well: the snapshot at a segment's base is written only once everything below is on disk.
+	// RecoveryPoint is an offset below which every record was flushed, such as [Log.RecoveryPoint] gave. 0 and less say
+	// nothing. Damage below it is never cut off. What has to be read to recover does not depend on it: the directory
+	// proves that by itself, since the snapshot at a segment's base is written only once everything below is on disk.
 	RecoveryPoint int64
-	// Foreign says that the last writer may have been a Kafka broker, whose snapshots prove nothing. Then RecoveryPoint
-	// alone counts.
+	// Foreign says that the last writer may have been a Kafka broker, whose snapshots prove nothing. Then everything from
+	// the segment that holds RecoveryPoint on is read.
 	Foreign bool
 	// LogStart is a log start that was published elsewhere, such as in Kafka's file for a whole data directory. The log
 	// start is raised to it. 0 and less say nothing.
@@ -393,6 +394,14 @@ func (ld *loader) readEpochs() error {
 	}
 	ld.epochs = cache
 	ld.noEpochs = !found || err != nil
+	if found && err == nil && len(cache.entries()) == 0 {
+		// Nobody writes an empty file; it is what a crash may leave of one.
+		info, err := ld.env.fs.Stat(cache.path)
+		if err != nil {
+			return &IOError{Op: "stat", Path: cache.path, Err: err}
+		}
+		ld.noEpochs = info.Size() == 0
+	}
 	return nil
 }
 
@@ -447,7 +456,10 @@ func (ld *loader) ensureSegment() error {
 	if err := active.reactivate(); err != nil {
 		return err
 	}
-	if err := active.completeMax(); err != nil {
+	if err := active.distrust(ld.end); err != nil {
+		return err
+	}
+	if _, _, err := active.largest(); err != nil {
 		return err
 	}
 	file, err := active.file.pin()
@@ -459,17 +471,21 @@ func (ld *loader) ensureSegment() error {
 	return nil
 }
 
-// completeMax finds the largest timestamp of the active segment if neither recovery nor the time index knows it.
-func (s *segment) completeMax() error {
-	timestamp, offset, err := s.largest()
-	if err != nil {
+// distrust empties an index of the active segment that speaks of offsets at or above the log end, since nothing could be
+// added to it.
+func (s *segment) distrust(end int64) error {
+	if last, found, err := s.index.last(); err != nil {
+		return err
+	} else if found && last.offset >= end {
+		if err := s.index.reset(); err != nil {
+			return err
+		}
+	}
+	last, err := s.times.last()
+	if err != nil || last.timestamp < 0 || last.offset < end {
 		return err
 	}
-	if timestamp < 0 && s.size.Load() > 0 {
-		return s.findMax()
-	}
-	s.max.set(timestamp, offset)
-	return nil
+	return s.times.reset()
 }
 
 // settleEpochs brings the epoch cache in line with where the log begins and ends.

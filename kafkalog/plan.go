@@ -4,6 +4,8 @@ import (
 	"errors"
 	"math"
 	"sync/atomic"
+
+	"github.com/tidemark-io/tidemark/batch"
 )
 
 // ErrTruncated says that the log was truncated, in the middle of the range, after a plan or regions were made. Read
@@ -25,7 +27,7 @@ type ReadPlan struct {
 	holders  atomic.Int32 // the plan and the regions made from it; the last one closes the files
 }
 
-// planPart is a segment that the read may walk: its bytes in [from, size), which begin at a batch.
+// planPart is a segment that the read may walk, about from the position from on.
 type planPart struct {
 	reader segmentReader
 	from   int64
@@ -178,7 +180,7 @@ func (p *ReadPlan) Regions() (*Regions, error) {
 			}
 		}
 		part := &p.parts[i]
-		from, to, err := sel.take(&part.reader, part.from)
+		from, to, err := sel.take(&part.reader)
 		if err != nil {
 			out.Release()
 			return nil, err
@@ -205,11 +207,14 @@ type selection struct {
 	first, last int64
 }
 
-// take returns the range [from, to) of the segment that belongs to the read; from is where a batch begins.
-func (sel *selection) take(r *segmentReader, from int64) (start, end int64, err error) {
-	walk := r.walk(from)
+// take returns the range [start, end) of the segment that belongs to the read.
+func (sel *selection) take(r *segmentReader) (start, end int64, err error) {
+	walk, err := sel.begin(r)
+	if err != nil {
+		return 0, 0, err
+	}
 	defer walk.close()
-	start, end = from, from
+	start, end = walk.position, walk.position
 	if !sel.found {
 		h, at, ok, err := walk.seek(sel.fetch)
 		if err != nil || !ok {
@@ -220,44 +225,64 @@ func (sel *selection) take(r *segmentReader, from int64) (start, end int64, err 
 			return 0, 0, nil
 		}
 		sel.found = true
-		sel.first, sel.last = h.BaseOffset, h.LastOffset()
-		sel.budget -= int64(h.Size())
+		sel.first = h.BaseOffset
+		sel.include(&h)
 		start, end = at, walk.position
 	}
 	if err := sel.skipByIndex(r, &walk); err != nil {
 		return 0, 0, err
 	}
-	sel.budget -= walk.position - end
-	end = walk.position
 	for {
+		end = walk.position
 		h, ok, err := walk.next()
-		if err != nil {
-			return 0, 0, err
+		if err != nil || !ok {
+			return start, end, err
 		}
-		if !ok {
-			return start, end, nil
-		}
-		if h.BaseOffset >= sel.limit || int64(h.Size()) > sel.budget {
+		if !sel.fits(&h) {
 			sel.done = true
 			return start, end, nil
 		}
-		sel.budget -= int64(h.Size())
-		sel.last = h.LastOffset()
-		end = walk.position
+		sel.include(&h)
 	}
 }
 
-// skipByIndex moves the walk to the last indexed batch that certainly still belongs to the read, so that a large read
-// does not visit every header. The index holds the last offset and the position of a batch.
+// begin walks the first segment from about where the read starts, and later ones from their start.
+func (sel *selection) begin(r *segmentReader) (walker, error) {
+	if sel.found {
+		return r.walk(0), nil
+	}
+	return r.walkFrom(sel.fetch)
+}
+
+func (sel *selection) fits(h *batch.Header) bool {
+	return h.BaseOffset < sel.limit && int64(h.Size()) <= sel.budget
+}
+
+func (sel *selection) include(h *batch.Header) {
+	sel.budget -= int64(h.Size())
+	sel.last = h.LastOffset()
+}
+
+// skipByIndex moves the walk behind an indexed batch that still belongs to the read, so that a large read does not visit
+// every header. Where no such batch stands, because the index lies, the walk stays.
 func (sel *selection) skipByIndex(r *segmentReader, walk *walker) error {
 	if sel.budget < skipAtLeast {
 		return nil
 	}
-	to, err := r.segment.floorWithin(walk.position, sel.budget, sel.limit)
-	if err != nil || to <= walk.position || to >= r.size {
+	from, least := walk.position, walk.least
+	to, err := r.segment.floorWithin(from, sel.budget, sel.limit)
+	if err != nil || to <= from || to >= r.size {
 		return err
 	}
-	return walk.jump(to)
+	walk.position = to
+	h, ok, err := walk.next()
+	if skipped := to - from; err == nil && ok && h.BaseOffset < sel.limit && skipped+int64(h.Size()) <= sel.budget {
+		sel.budget -= skipped
+		sel.include(&h)
+		return nil
+	}
+	walk.position, walk.least = from, least
+	return nil
 }
 
 // skipAtLeast is the budget from which the index is asked; below it the headers are walked.

@@ -81,10 +81,12 @@ func (r *segmentReader) agreesWith(e indexEntry) (bool, error) {
 // recover checks every segment that may hold unflushed batches, cuts the log at the first bad one, and makes what is
 // left durable.
 func (ld *loader) recover() error {
-	if err := ld.provenFlushed(); err != nil {
+	boundary, err := ld.boundary()
+	if err != nil {
 		return err
 	}
-	from := ld.find(ld.flushed)
+	ld.flushed = max(ld.options.RecoveryPoint, boundary)
+	from := ld.find(boundary)
 	if err := ld.completeIndexes(ld.segments[:from]); err != nil {
 		return err
 	}
@@ -117,29 +119,25 @@ func (ld *loader) recover() error {
 	return ld.log.syncDir()
 }
 
-// provenFlushed finds the offset below which everything is on disk, as far as one can know.
-func (ld *loader) provenFlushed() error {
-	ld.flushed = max(ld.options.RecoveryPoint, ld.segments[0].base)
+// boundary finds the segment base below which everything is on disk, indexes included: the greatest with a snapshot that
+// can be read. A recovery point says so of the records alone, except that of a Kafka broker.
+func (ld *loader) boundary() (int64, error) {
 	if ld.options.Foreign {
-		return nil
+		return ld.segments[ld.find(ld.options.RecoveryPoint)].base, nil
 	}
-	for _, s := range slices.Backward(ld.segments) {
-		if s.base <= ld.flushed {
-			return nil
-		}
+	for _, s := range slices.Backward(ld.segments[1:]) {
 		if !ld.log.snapshots.has(s.base) {
 			continue
 		}
 		_, err := ld.log.snapshots.read(s.base)
 		if err == nil {
-			ld.flushed = s.base
-			return nil
+			return s.base, nil
 		}
 		if !damaged(err) {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return ld.segments[0].base, nil
 }
 
 // find returns the index of the segment that holds the offset, or would.

@@ -533,7 +533,7 @@ func TestF77_AnUncleanOpenReadsOnlyWhatMayBeUnflushed(t *testing.T) {
 	records.Store(0)
 	b.reopen(l, Options{Config: c})
 	t.Logf("clean: %d bytes read", records.Load())
-	require.LessOrEqual(t, records.Load(), int64(2*windowSize))
+	require.LessOrEqual(t, records.Load(), int64(4*windowSize), "a few headers")
 }
 
 func TestAFileWithAStrangeNameIsNotIgnored(t *testing.T) {

@@ -37,10 +37,10 @@ func (l *Log) rollLocked(base int64) error {
 	if base <= old.base {
 		return &ArgumentError{Argument: "segment base", Value: base, Reason: "is not above that of the active segment"}
 	}
-	if err := l.trimActive(); err != nil {
+	if err := l.settle(); err != nil {
 		return err
 	}
-	if err := l.secureBoundary(old, base); err != nil {
+	if err := l.dropEarlySnapshot(base); err != nil {
 		return err
 	}
 	bytes := l.snapshotSize()
@@ -60,22 +60,19 @@ func (l *Log) rollLocked(base int64) error {
 	return nil
 }
 
-// secureBoundary makes everything below a new base durable at once if there is a snapshot at the base already, as after a
-// truncation or TakeProducerSnapshot at the log end: as a boundary snapshot it would prove what is not yet so.
-func (l *Log) secureBoundary(active *segment, base int64) error {
-	if l.flushed.Load() >= base || !l.snapshots.has(base) {
+// dropEarlySnapshot removes a snapshot that stands at a new segment's base already, as after TakeProducerSnapshot or a
+// truncation at the log end: as a boundary snapshot it would prove that everything below is on disk, which is not so yet.
+func (l *Log) dropEarlySnapshot(base int64) error {
+	if !l.snapshots.has(base) {
 		return nil
 	}
-	err := l.env.roll.drain(&l.rollJobs)
-	if err == nil {
-		err = active.syncRecords()
-	}
-	if err != nil {
-		l.fail(err)
+	if err := l.snapshots.remove(base); err != nil {
 		return err
 	}
-	l.advanceFlushed(base)
-	return nil
+	l.producers.Lock()
+	l.producers.state.lastSnap = min(l.producers.state.lastSnap, base-1)
+	l.producers.Unlock()
+	return l.syncDir()
 }
 
 // prepareRoll makes the new segment's files and seals the old one, or leaves everything as it was.
@@ -91,10 +88,7 @@ func (l *Log) prepareRoll(old *segment, base int64) (*segment, vfs.File, error) 
 		}
 		next.file.unpin()
 	}
-	for _, h := range next.handles() {
-		err = errors.Join(err, h.remove())
-	}
-	return nil, nil, err
+	return nil, nil, errors.Join(err, removeAll(next.handles()))
 }
 
 // setTail makes next the segment that takes appends; its file is pinned. The old one's pin ends.
@@ -152,7 +146,27 @@ func (l *Log) flushSealed(sealed *segment, base int64, snapshot []byte) error {
 	return l.snapshots.publish(base, snapshot)
 }
 
-// trimActive cuts what a failed truncation left behind the end of the active file.
+// settle does what a failed truncation left undone, before anything else is written: it cuts the active file at the log
+// end, writes the leader epochs and a lowered log start, and rebuilds the producers.
+func (l *Log) settle() error {
+	if err := l.epochs.write(); err != nil {
+		return err
+	}
+	if err := l.trimActive(); err != nil {
+		return err
+	}
+	if l.mu.lowerOwed {
+		if err := writeLogStart(l.env.fs, l.dir, l.view.Load().start); err != nil {
+			return err
+		}
+		l.mu.lowerOwed = false
+	}
+	if l.mu.rebuildOwed {
+		return l.rebuildProducers()
+	}
+	return nil
+}
+
 func (l *Log) trimActive() error {
 	if !l.mu.trimOwed {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"math"
+	"sync"
 	"sync/atomic"
 
 	"github.com/tidemark-io/tidemark/batch"
@@ -23,9 +24,10 @@ type segment struct {
 	size atomic.Int64 // bytes of whole batches; for readers
 	// cutAt is where the file was cut in place after this segment was replaced in the view by a shorter one. Bytes from
 	// there on may be foreign. For readers.
-	cutAt atomic.Int64
-	gone  atomic.Bool // its files are retired, so nothing in it has to become durable
-	max   maxStamp    // for readers
+	cutAt   atomic.Int64
+	gone    atomic.Bool // its files are retired, so nothing in it has to become durable
+	max     maxStamp    // for readers
+	finding sync.Mutex  // held while max is found
 
 	openedAt   int64 // size when this process opened or created the segment
 	unindexed  int64 // bytes since the last index entry
@@ -69,38 +71,37 @@ func (m *maxStamp) get() (timestamp, offset int64, known bool) {
 // segmentFiles are the suffixes of a segment's own files, the records first.
 var segmentFiles = [...]string{logSuffix, indexSuffix, timeIndexSuffix, txnIndexSuffix}
 
-// createSegment makes the files of an empty segment. A leftover of one of the names is emptied. Names are not synced.
-func (e *Env) createSegment(dir string, base int64, c *Config) (s *segment, err error) {
-	s = e.newSegment(base, c)
-	var index, times *handle
-	defer func() {
+// createSegment makes the files of an empty segment. A leftover of one of the names is emptied. Names are not synced. If
+// it fails the files are removed again.
+func (e *Env) createSegment(dir string, base int64, c *Config) (*segment, error) {
+	var made []*handle
+	for _, suffix := range segmentFiles[:3] {
+		h, err := e.files.create(filePath(dir, base, suffix), vfs.CreateTruncate)
 		if err != nil {
-			for _, h := range []*handle{s.file, index, times} {
-				if h != nil {
-					err = errors.Join(err, h.remove())
-				}
-			}
+			made = append(made, e.files.open(filePath(dir, base, suffix), vfs.ReadWrite)) // it may be there all the same
+			return nil, errors.Join(err, removeAll(made))
 		}
-	}()
-	if s.file, err = e.files.create(filePath(dir, base, logSuffix), vfs.CreateTruncate); err != nil {
-		return nil, err
-	}
-	if index, err = e.files.create(filePath(dir, base, indexSuffix), vfs.CreateTruncate); err != nil {
-		return nil, err
-	}
-	if times, err = e.files.create(filePath(dir, base, timeIndexSuffix), vfs.CreateTruncate); err != nil {
-		return nil, err
+		made = append(made, h)
 	}
 	txnName := filePath(dir, base, txnIndexSuffix)
-	if err = e.fs.Remove(txnName); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, &IOError{Op: "remove", Path: txnName, Err: err}
+	if err := e.fs.Remove(txnName); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.Join(&IOError{Op: "remove", Path: txnName, Err: err}, removeAll(made))
 	}
-	s.index = newOffsetIndex(index, base, math.MaxInt)
-	s.times = newTimeIndex(times, base, math.MaxInt)
+	s := e.newSegment(base, c)
+	s.file = made[0]
+	s.index = newOffsetIndex(made[1], base, math.MaxInt)
+	s.times = newTimeIndex(made[2], base, math.MaxInt)
 	s.txns = newTxnIndex(e.files.open(txnName, vfs.ReadWrite), base)
 	s.max.set(-1, -1)
 	s.dirty = true
 	return s, nil
+}
+
+func removeAll(files []*handle) (err error) {
+	for _, h := range files {
+		err = errors.Join(err, h.remove())
+	}
+	return err
 }
 
 func (e *Env) newSegment(base int64, c *Config) *segment {
@@ -112,20 +113,82 @@ func (e *Env) newSegment(base int64, c *Config) *segment {
 	return s
 }
 
-// largest returns the largest record timestamp, or -1, and the last offset of the earliest batch that has it. In a
-// segment that was not written to since it was opened it comes from the time index.
+// largest returns the largest record timestamp, or -1, and the last offset of the earliest batch that has it. What this
+// process did not write is found once, by findMax.
 func (s *segment) largest() (timestamp, offset int64, err error) {
 	if timestamp, offset, known := s.max.get(); known {
 		return timestamp, offset, nil
 	}
-	last, err := s.times.last()
+	s.finding.Lock()
+	defer s.finding.Unlock()
+	if _, _, known := s.max.get(); !known {
+		if err := s.findMax(); err != nil {
+			return -1, -1, err
+		}
+	}
+	timestamp, offset, _ = s.max.get()
+	return timestamp, offset, nil
+}
+
+// findMax finds the largest timestamp: the last one of the time index, if the batch that it names has it, and what lies
+// behind the offset index. The batches behind the last indexed one are looked at, all of them if the time index lies.
+func (s *segment) findMax() error {
+	r, err := s.reader()
 	if err != nil {
-		return -1, -1, err
+		return err
+	}
+	defer r.close()
+	last, found, err := r.claimedMax()
+	if err != nil {
+		return err
+	}
+	timestamp, offset, from := int64(-1), int64(-1), int64(0)
+	if found {
+		timestamp, offset = last.timestamp, last.offset
+		if from, err = s.floor(math.MaxInt64); err != nil {
+			return err
+		}
+	}
+	walk := r.walk(from)
+	if from > 0 && !walk.beginsAtOrBelow(math.MaxInt64) {
+		walk.position = 0
+	}
+	defer walk.close()
+	for {
+		h, found, err := walk.next()
+		if err != nil {
+			return err
+		}
+		if !found {
+			break
+		}
+		if h.MaxTimestamp > timestamp {
+			timestamp, offset = h.MaxTimestamp, h.LastOffset()
+		}
+	}
+	s.max.set(timestamp, offset)
+	return nil
+}
+
+// claimedMax returns the last entry of the time index, and false if there is none or it does not describe a batch.
+func (r *segmentReader) claimedMax() (timeEntry, bool, error) {
+	last, err := r.segment.times.lookup(math.MaxInt64)
+	if err != nil {
+		return last, false, ignoreUnusable(err)
 	}
 	if last.timestamp < 0 {
-		return -1, -1, nil
+		return last, false, nil
 	}
-	return last.timestamp, last.offset, nil
+	walk, err := r.walkFrom(last.offset)
+	if err != nil {
+		return last, false, err
+	}
+	defer walk.close()
+	h, _, found, err := walk.seek(last.offset)
+	if err != nil {
+		return last, false, err
+	}
+	return last, found && h.LastOffset() == last.offset && h.MaxTimestamp == last.timestamp, nil
 }
 
 // age returns what time retention and look-ups compare: the largest record timestamp, or the file's modification time

@@ -98,17 +98,14 @@ func (q *timeSearch) segment(s *segment) (TimestampOffset, bool, error) {
 		return TimestampOffset{}, false, err
 	}
 	defer r.close()
-	from := q.minimum
-	if entry, err := s.times.lookup(q.target); err == nil {
-		from = max(from, entry.offset)
-	} else if !unusableIndex(err) {
-		return TimestampOffset{}, false, err
-	}
-	floor, err := s.floor(from)
+	from, err := q.from(&r)
 	if err != nil {
 		return TimestampOffset{}, false, err
 	}
-	walk := r.walk(floor)
+	walk, err := r.walkFrom(from)
+	if err != nil {
+		return TimestampOffset{}, false, err
+	}
 	defer walk.close()
 	for {
 		at := walk.position
@@ -126,6 +123,25 @@ func (q *timeSearch) segment(s *segment) (TimestampOffset, bool, error) {
 			return hit, ok, err
 		}
 	}
+}
+
+// from returns the offset from which to search. The time index says up to which one no record reaches the target, if
+// the batch that it names is as it says.
+func (q *timeSearch) from(r *segmentReader) (int64, error) {
+	entry, err := r.segment.times.lookup(q.target - 1)
+	if err != nil || entry.timestamp < 0 {
+		return q.minimum, ignoreUnusable(err)
+	}
+	walk, err := r.walkFrom(entry.offset)
+	if err != nil {
+		return q.minimum, err
+	}
+	defer walk.close()
+	h, _, found, err := walk.seek(entry.offset)
+	if err != nil || !found || h.LastOffset() != entry.offset || h.MaxTimestamp != entry.timestamp {
+		return q.minimum, err
+	}
+	return max(q.minimum, entry.offset), nil
 }
 
 // firstRecord decodes the batch at the position up to the first record that matches.
@@ -196,11 +212,10 @@ func (l *Log) maxTimestampOf(v *view) (TimestampOffset, bool, error) {
 		return TimestampOffset{}, false, err
 	}
 	defer r.close()
-	floor, err := in.floor(bestOffset)
+	walk, err := r.walkFrom(bestOffset)
 	if err != nil {
 		return TimestampOffset{}, false, err
 	}
-	walk := r.walk(floor)
 	defer walk.close()
 	limits := batch.Limits{MaxRecordBytes: l.config.Load().MaxDecompressedRecord}
 	for {

@@ -2,6 +2,7 @@ package kafkalog
 
 import (
 	"errors"
+	"slices"
 )
 
 // TruncateTo removes every record at or above the offset, and the batch that holds it. The log end is then the offset,
@@ -45,10 +46,22 @@ func (l *Log) truncateLocked(offset int64) error {
 	// Whatever failed, what is left is one whole log, and everything follows its end.
 	end := l.end.Load()
 	l.flushed.Store(min(l.flushed.Load(), end))
-	err = errors.Join(err, l.epochs.truncateFromEnd(end))
-	err = errors.Join(err, l.rebuildProducers(end))
+	err = errors.Join(err, l.cutEpochs(end))
+	err = errors.Join(err, l.rebuildProducers())
 	// Before the next append no crash may bring back a segment, or a snapshot that proves what is no longer true.
 	return errors.Join(err, l.syncDir())
+}
+
+// cutEpochs drops the epochs that start at or above the end, in memory also if the file cannot be written. It is then
+// written before the next append.
+func (l *Log) cutEpochs(end int64) error {
+	err := l.epochs.truncateFromEnd(end)
+	if err != nil {
+		kept := slices.Clone(cutEpochsFrom(l.epochs.entries(), end))
+		l.epochs.list.Store(&kept)
+		l.epochs.unwritten = true
+	}
+	return err
 }
 
 // dropActive takes the active segment out of the log and lets the one before it take the appends. If that fails nothing
@@ -130,11 +143,10 @@ func (s *segment) cutPosition(offset int64) (int64, error) {
 		return 0, err
 	}
 	defer r.close()
-	floor, err := s.floor(offset)
+	walk, err := r.walkFrom(offset)
 	if err != nil {
 		return 0, err
 	}
-	walk := r.walk(floor)
 	defer walk.close()
 	_, at, _, err := walk.seek(offset)
 	return at, err
@@ -154,43 +166,6 @@ func (s *segment) cutIndexes(offset int64) error {
 	return errors.Join(err, timesErr, s.txns.truncateTo(offset))
 }
 
-// findMax sets the largest timestamp from the time index and the batches behind its last entry.
-func (s *segment) findMax() error {
-	last, err := s.times.last()
-	if err != nil {
-		last = timeEntry{timestamp: -1, offset: s.base}
-	}
-	timestamp, offset := last.timestamp, last.offset
-	if timestamp < 0 {
-		offset = -1
-	}
-	r, err := s.reader()
-	if err != nil {
-		return err
-	}
-	defer r.close()
-	floor, err := s.floor(last.offset)
-	if err != nil {
-		return err
-	}
-	walk := r.walk(floor)
-	defer walk.close()
-	for {
-		h, found, err := walk.next()
-		if err != nil {
-			return err
-		}
-		if !found {
-			break
-		}
-		if h.MaxTimestamp > timestamp {
-			timestamp, offset = h.MaxTimestamp, h.LastOffset()
-		}
-	}
-	s.max.set(timestamp, offset)
-	return nil
-}
-
 // persistLoweredStart makes a log start that truncation moved down durable.
 func (l *Log) persistLoweredStart(offset int64, established bool) error {
 	l.epochs.forgetCut()
@@ -198,7 +173,9 @@ func (l *Log) persistLoweredStart(offset int64, established bool) error {
 	if !established {
 		return nil
 	}
-	return writeLogStart(l.env.fs, l.dir, offset)
+	err := writeLogStart(l.env.fs, l.dir, offset)
+	l.mu.lowerOwed = err != nil
+	return err
 }
 
 // ResetTo empties the log and starts it again at the offset, which becomes log start and log end. Everything that was
@@ -244,7 +221,13 @@ func (l *Log) resetLocked(offset int64) error {
 	l.producers.Lock()
 	l.producers.state.reset(offset)
 	l.producers.Unlock()
-	err = errors.Join(l.snapshots.removeAll(), removeLogStart(l.env.fs, l.dir), l.epochs.clear())
+	l.mu.rebuildOwed, l.mu.lowerOwed = false, false
+	if err := removeLogStart(l.env.fs, l.dir); err != nil {
+		l.fail(err) // the next Open would believe the file
+		return err
+	}
+	l.epochs.forgetCut()
+	err = errors.Join(l.snapshots.removeAll(), l.cutEpochs(0))
 	return errors.Join(err, l.syncDir())
 }
 

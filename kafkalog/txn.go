@@ -104,6 +104,9 @@ func (l *Log) TakeProducerSnapshot() error {
 }
 
 func (l *Log) takeSnapshotLocked() error {
+	if err := l.settle(); err != nil {
+		return err
+	}
 	l.producers.Lock()
 	l.producers.state.setEnd(l.end.Load())
 	last := l.producers.state.lastSnap
@@ -141,18 +144,25 @@ func (l *Log) snapshotSize() int64 {
 	return snapshotHeaderSize + snapshotEntrySize*int64(len(l.producers.state.producers))
 }
 
-// rebuildProducers makes the producers what the records below end make them. The writer's lock is held.
-func (l *Log) rebuildProducers(end int64) error {
-	l.producers.Lock()
-	defer l.producers.Unlock()
-	v := l.view.Load()
-	return rebuildProducers(l.producers.state, l.snapshots, rebuildOptions{
+// rebuildProducers makes the producers what the records below the log end make them. If that fails they stay as they
+// are and it is tried again before the next append. The writer's lock is held.
+func (l *Log) rebuildProducers() error {
+	l.mu.rebuildOwed = true
+	v, end := l.view.Load(), l.end.Load()
+	state := newProducerState()
+	err := rebuildProducers(state, l.snapshots, rebuildOptions{
 		end: end, logStart: v.start, bases: v.bases(), nowMs: l.env.nowMs(),
 		expirationMs: l.config.Load().ProducerExpirationMs,
-		replay: func(base, from int64) error {
-			return v.segments[v.find(base)].replay(l.producers.state, from, end)
-		},
+		replay:       func(base, from int64) error { return v.segments[v.find(base)].replay(state, from, end) },
 	})
+	if err != nil {
+		return err
+	}
+	l.producers.Lock()
+	l.producers.state = state
+	l.producers.Unlock()
+	l.mu.rebuildOwed = false
+	return nil
 }
 
 func (v *view) bases() []int64 {
@@ -171,11 +181,10 @@ func (s *segment) replay(state *producerState, from, end int64) error {
 		return err
 	}
 	defer r.close()
-	floor, err := s.floor(from)
+	walk, err := r.walkFrom(from)
 	if err != nil {
 		return err
 	}
-	walk := r.walk(floor)
 	defer walk.close()
 	for {
 		at := walk.position

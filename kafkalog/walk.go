@@ -82,15 +82,6 @@ func (w *walker) close() {
 	}
 }
 
-// jump moves the walk forward to a position where a batch begins.
-func (w *walker) jump(position int64) error {
-	if position < w.position {
-		return w.reader.corrupt(position, "the index runs backwards", "", "")
-	}
-	w.position = position
-	return nil
-}
-
 // next returns the header of the next batch and moves behind it. It is false at the end of the segment. Bytes that are
 // no batch, and offsets that run backwards, are a [*CorruptionError].
 func (w *walker) next() (batch.Header, bool, error) {
@@ -125,6 +116,40 @@ func (w *walker) seek(offset int64) (h batch.Header, at int64, found bool, err e
 			return h, at, found, err
 		}
 	}
+}
+
+// walkFrom starts a walk at a batch at or before the one that holds or follows the offset, with the help of the index. An
+// index is a file like any other and may lie: where it leads has to be a batch that begins at or below the offset, or the
+// walk starts with the segment. The caller closes the walker.
+func (r *segmentReader) walkFrom(offset int64) (walker, error) {
+	if offset <= r.segment.base {
+		return r.walk(0), nil
+	}
+	floor, err := r.segment.floor(offset)
+	if err != nil {
+		return walker{}, err
+	}
+	walk := r.walk(floor)
+	if floor == 0 {
+		return walk, nil
+	}
+	if !walk.beginsAtOrBelow(offset) {
+		walk.position = 0
+	}
+	return walk, nil
+}
+
+// beginsAtOrBelow reports whether there is a batch at the position and begins at or below the offset.
+func (w *walker) beginsAtOrBelow(offset int64) bool {
+	if w.position >= w.reader.size {
+		return false
+	}
+	head, err := w.peek()
+	if err != nil {
+		return false
+	}
+	h, err := decodeHeader(head, w.reader.size-w.position)
+	return err == nil && h.BaseOffset >= w.least && h.BaseOffset <= offset
 }
 
 // peek returns the header's bytes at the position, fewer if the segment ends.
