@@ -1,6 +1,7 @@
 package kafkalog
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -48,6 +49,9 @@ func newEpochCache(fsys vfs.FS, dir string) *epochCache {
 // loadEpochCache reads the cache of a partition directory. The cache is usable, and empty, also when there is no file,
 // which is false, and when the file is damaged, which is a [*CorruptionError] or an [*UnsupportedVersionError]: the
 // batches know their epochs, so the caller can walk them through replay and write.
+//
+// A file without a count of entries counts as none. To Kafka it says that there are no epochs, but it is also what is
+// left of a file that was not synced before a power cut.
 func loadEpochCache(fsys vfs.FS, dir string) (c *epochCache, found bool, err error) {
 	c = newEpochCache(fsys, dir)
 	data, err := readFile(fsys, c.path)
@@ -60,6 +64,9 @@ func loadEpochCache(fsys vfs.FS, dir string) (c *epochCache, found bool, err err
 	entries, err := parseEpochs(c.path, data)
 	if err != nil {
 		return c, true, err
+	}
+	if bytes.Count(bytes.TrimSpace(data), []byte{'\n'}) == 0 {
+		return c, false, nil
 	}
 	c.list.Store(&entries)
 	return c, true, nil

@@ -47,6 +47,22 @@ func TestAMissingEpochFileIsAnEmptyCache(t *testing.T) {
 	require.Empty(t, c.entries())
 }
 
+func TestF51_AnEpochFileWithoutACountSaysNothing(t *testing.T) {
+	for text, want := range map[string]bool{"": false, "0": false, "0\n": false, "0\n0\n": true, "0\n0": true, "0\n1\n0 0\n": true} {
+		fsys := newPartsFS(t)
+		storeFile(t, fsys, epochPath, []byte(text))
+		_, found, err := loadEpochCache(fsys, partsDir)
+		require.NoError(t, err)
+		require.Equal(t, want, found, "%q", text)
+	}
+	fsys := newPartsFS(t)
+	c := threeEpochs(t, fsys)
+	require.NoError(t, c.clear())
+	_, found, err := loadEpochCache(fsys, partsDir)
+	require.NoError(t, err)
+	require.True(t, found, "no epochs, and known to be so")
+}
+
 func TestF51_ADamagedEpochFileIsReportedAndTheCacheCanBeRebuilt(t *testing.T) {
 	for _, text := range []string{
 		"0\n2\n0 0\n", "0\n2\n1 0\n0 50\n", "0\n2\n1 0\n1 50\n", "0\n2\n0 50\n1 50\n", "0\n2\n0 50\n1 10\n", "0\n1\n-1 0\n",

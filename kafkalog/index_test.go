@@ -398,10 +398,15 @@ func TestF41_TheIndexOfAnEmptySegmentHasNoEntries(t *testing.T) {
 }
 
 func TestF41_TheLastEntryOfASealedIndexIsCheckedBeforeItIsBelieved(t *testing.T) {
-	fsys := newPartsFS(t)
-	storeFile(t, fsys, indexPath, indexBytes([2]int32{10, 100}, [2]int32{100, 200}))
-	_, _, err := reopenIndex(fsys, indexLimits{end: 1100, size: 5000}).last()
-	require.True(t, damaged(err), "%v", err)
+	for _, data := range [][]byte{
+		indexBytes([2]int32{10, 100}, [2]int32{100, 200}), indexBytes([2]int32{20, 100}, [2]int32{10, 200}),
+		indexBytes([2]int32{5, 50}, [2]int32{10, 200}, [2]int32{20, 100}), indexBytes([2]int32{-1, 50}),
+	} {
+		fsys := newPartsFS(t)
+		storeFile(t, fsys, indexPath, data)
+		_, _, err := reopenIndex(fsys, indexLimits{end: 1100, size: 5000}).last()
+		require.True(t, damaged(err), "%v", err)
+	}
 }
 
 func TestAnIndexIndexedOncePerAppendCallIsTaken(t *testing.T) {
