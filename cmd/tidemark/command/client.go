@@ -1,0 +1,99 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// DefaultServer is where `tidemark serve` listens for Kafka clients when nobody says otherwise.
+const DefaultServer = "127.0.0.1:9092"
+
+// requestTimeout bounds how long a command waits for the server before it says that nobody answers.
+const requestTimeout = 15 * time.Second
+
+// clientFlags say which server a command talks to.
+type clientFlags struct {
+	servers []string
+}
+
+func addClientFlags(c *cobra.Command) *clientFlags {
+	f := &clientFlags{}
+	c.PersistentFlags().StringSliceVarP(&f.servers, "server", "s", []string{DefaultServer},
+		"`HOST:PORT` of the server; several, comma-separated, for a cluster")
+	return f
+}
+
+// connect makes a client and checks that a server answers, so that a wrong address is said at once and in words. The
+// caller closes the client.
+func (f *clientFlags) connect(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, error) {
+	opts = append([]kgo.Opt{
+		kgo.SeedBrokers(f.servers...),
+		kgo.ClientID("tidemark-cli"),
+		kgo.RetryTimeout(requestTimeout),
+		kgo.DialTimeout(5 * time.Second),
+	}, opts...)
+	client, err := kgo.NewClient(opts...)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if err := client.Ping(ctx); err != nil {
+		client.Close()
+		return nil, f.unreachable(err)
+	}
+	return client, nil
+}
+
+// admin is connect for commands that only administer.
+func (f *clientFlags) admin(ctx context.Context) (*kadm.Client, error) {
+	client, err := f.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	admin := kadm.NewClient(client)
+	admin.SetTimeoutMillis(int32(requestTimeout.Milliseconds()))
+	return admin, nil
+}
+
+// unreachable explains a failure to reach any server.
+func (f *clientFlags) unreachable(err error) error {
+	var dns *net.DNSError
+	switch {
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("nothing listens at %v; start a server with 'tidemark serve', or name another with --server: %w",
+			f.servers, err)
+	case errors.As(err, &dns):
+		return fmt.Errorf("the name %q does not resolve; check --server: %w", dns.Name, err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("no answer from %v within %v; is it a Kafka listener?: %w", f.servers, requestTimeout, err)
+	}
+	return fmt.Errorf("cannot talk to %v: %w", f.servers, err)
+}
+
+// explain turns an error code of the server about a named thing into a sentence that says what to do.
+func explain(what, name string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, kerr.UnknownTopicOrPartition):
+		return fmt.Errorf("there is no %s %q; 'tidemark topic list' shows what there is", what, name)
+	case errors.Is(err, kerr.TopicAlreadyExists):
+		return fmt.Errorf("%s %q exists already", what, name)
+	case errors.Is(err, kerr.InvalidTopicException):
+		return fmt.Errorf("%q cannot name a %s: letters, digits, '.', '_' and '-', at most 249, and no other name that "+
+			"differs only in '.' and '_': %w", name, what, err)
+	}
+	return fmt.Errorf("%s %q: %w", what, name, err)
+}

@@ -1,0 +1,199 @@
+package command
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// The demo's topic and load.
+const (
+	demoTopic      = "demo"
+	demoPartitions = 4
+	demoRecords    = 100_000
+	demoValueBytes = 256
+)
+
+func newDemo() *cobra.Command {
+	var records int64
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "Start a throw-away server, fill it, read everything back and verify it",
+		Long: `Start a server in a temporary directory on free ports, write records to it over the network with a real
+Kafka client that waits for every acknowledgement, read them all back, verify every byte, and clean up.`,
+		Args: noArguments,
+	}
+	c.Flags().Int64VarP(&records, "records", "n", demoRecords, "how many records")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if records < 1 {
+			return usagef(c, "--records is at least 1, not %d", records)
+		}
+		return runDemo(c.Context(), c.OutOrStdout(), records)
+	}
+	return c
+}
+
+func runDemo(ctx context.Context, out io.Writer, records int64) (err error) {
+	dir, err := os.MkdirTemp("", "tidemark-demo-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	server, err := startDemoServer(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.close()) }()
+	fmt.Fprintf(out, "server on %s, data in %s\n", server.address, dir)
+
+	if err := createDemoTopic(ctx, server.address); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "topic %s with %d partitions; every record is on disk before it is acknowledged\n", demoTopic,
+		demoPartitions)
+	latency, err := demoProduce(ctx, out, server.address, records)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "           acknowledged in p50 %s, p99 %s, max %s\n", micros(latency.ValueAtQuantile(50)),
+		micros(latency.ValueAtQuantile(99)), micros(latency.Max()))
+	if err := demoConsume(ctx, out, server.address, records); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "every one of the %s records came back once, in order, with its bytes\n", count(records))
+	return nil
+}
+
+func micros(us int64) string {
+	return (time.Duration(us) * time.Microsecond).String()
+}
+
+func createDemoTopic(ctx context.Context, address string) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(address))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	_, err = kadm.NewClient(client).CreateTopic(ctx, demoPartitions, 1, nil, demoTopic)
+	return err
+}
+
+// demoValue is the record with the given number: the number, filler made from it, and a checksum of both.
+func demoValue(number int64) []byte {
+	value := make([]byte, demoValueBytes)
+	binary.BigEndian.PutUint64(value, uint64(number))
+	state := uint64(number)*0x9e3779b97f4a7c15 + 1
+	for i := 8; i < demoValueBytes-4; i++ {
+		state = state*6364136223846793005 + 1442695040888963407
+		value[i] = 'a' + byte(state>>56)%26
+	}
+	binary.BigEndian.PutUint32(value[demoValueBytes-4:], crc32.ChecksumIEEE(value[:demoValueBytes-4]))
+	return value
+}
+
+// demoNumber reads a value's number back and reports whether the value is whole.
+func demoNumber(value []byte) (int64, bool) {
+	if len(value) != demoValueBytes {
+		return 0, false
+	}
+	sum := binary.BigEndian.Uint32(value[demoValueBytes-4:])
+	return int64(binary.BigEndian.Uint64(value)), sum == crc32.ChecksumIEEE(value[:demoValueBytes-4])
+}
+
+// demoProduce writes the records, spread over the partitions, and returns how long each waited for its acknowledgement,
+// in microseconds.
+func demoProduce(ctx context.Context, out io.Writer, address string, records int64) (*hdrhistogram.Histogram, error) {
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(address),
+		kgo.DefaultProduceTopic(demoTopic),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.MaxBufferedRecords(4096),
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+
+	bar := newProgress(out, "produced", records)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	latency := hdrhistogram.New(1, int64(time.Minute/time.Microsecond), 3)
+	var mu sync.Mutex
+	var done atomic.Int64
+	for number := range records {
+		began := time.Now()
+		record := &kgo.Record{Partition: int32(number % demoPartitions), Value: demoValue(number)}
+		client.Produce(ctx, record, func(_ *kgo.Record, err error) {
+			if err != nil {
+				cancel(err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			_ = latency.RecordValue(min(time.Since(began), time.Minute).Microseconds())
+			bar.set(done.Add(1))
+		})
+	}
+	if err := client.Flush(ctx); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	bar.finish(done.Load())
+	return latency, context.Cause(ctx)
+}
+
+// demoConsume reads all records back and fails on the first that is missing, doubled, out of order or changed.
+func demoConsume(ctx context.Context, out io.Writer, address string, records int64) error {
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(address),
+		kgo.ConsumeTopics(demoTopic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+
+	bar := newProgress(out, "verified", records)
+	var next [demoPartitions]int64
+	for p := range next {
+		next[p] = int64(p)
+	}
+	for done := int64(0); done < records; {
+		fetches := client.PollFetches(ctx)
+		if err := errors.Join(ctx.Err(), fetches.Err()); err != nil {
+			return err
+		}
+		for iter := fetches.RecordIter(); !iter.Done(); done++ {
+			if err := verifyDemoRecord(iter.Next(), &next); err != nil {
+				return err
+			}
+		}
+		bar.set(done)
+	}
+	bar.finish(records)
+	return nil
+}
+
+func verifyDemoRecord(r *kgo.Record, next *[demoPartitions]int64) error {
+	number, whole := demoNumber(r.Value)
+	want := next[r.Partition]
+	if !whole || number != want {
+		return fmt.Errorf("partition %d offset %d: got record %d (whole: %v), want %d", r.Partition, r.Offset, number, whole,
+			want)
+	}
+	next[r.Partition] += demoPartitions
+	return nil
+}

@@ -1,0 +1,19 @@
+package command
+
+import (
+	"github.com/spf13/cobra"
+)
+
+func newLog() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "log",
+		Short: "Look into log files, offline and without ever writing to them",
+		Example: `  tidemark log dump tidemark-data/orders-0
+  tidemark log dump tidemark-data/orders-0/00000000000000000000.log --records
+  tidemark log check tidemark-data`,
+		Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newLogDump(), newLogCheck())
+	return c
+}

@@ -1,0 +1,104 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// outputFlag is the --output flag: text for people, json for programs.
+type outputFlag struct {
+	format string
+}
+
+func addOutputFlag(c *cobra.Command) *outputFlag {
+	f := &outputFlag{}
+	c.Flags().StringVarP(&f.format, "output", "o", "text", "text or json")
+	return f
+}
+
+// json reports whether JSON is asked for; any other word than text and json is a usage error.
+func (f *outputFlag) json(c *cobra.Command) (bool, error) {
+	switch f.format {
+	case "text":
+		return false, nil
+	case "json":
+		return true, nil
+	}
+	return false, usagef(c, "--output is text or json, not %q", f.format)
+}
+
+// writeJSON writes v as one indented document.
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// table prints rows in aligned columns under a header. The caller calls flush once.
+type table struct {
+	w *tabwriter.Writer
+}
+
+func newTable(w io.Writer, header ...string) *table {
+	t := &table{w: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	fmt.Fprintln(t.w, strings.Join(header, "\t"))
+	return t
+}
+
+func (t *table) row(cells ...any) {
+	for i, cell := range cells {
+		if i > 0 {
+			fmt.Fprint(t.w, "\t")
+		}
+		fmt.Fprint(t.w, cell)
+	}
+	fmt.Fprintln(t.w)
+}
+
+func (t *table) flush() error {
+	return t.w.Flush()
+}
+
+// isTerminal reports whether w is a terminal, where bars and colours make sense.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// count formats n with a comma every three digits.
+func count[N ~int | ~int32 | ~int64 | ~uint64](n N) string {
+	digits := fmt.Sprintf("%d", n)
+	sign := ""
+	if strings.HasPrefix(digits, "-") {
+		sign, digits = "-", digits[1:]
+	}
+	var b strings.Builder
+	for i, d := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteRune(d)
+	}
+	return sign + b.String()
+}
+
+// size formats n bytes with a binary unit: 512 B, 1.5 KiB, 20.0 MiB.
+func size(n int64) string {
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, unit := float64(n)/1024, 0
+	for value >= 1024 && unit < 3 {
+		value /= 1024
+		unit++
+	}
+	return fmt.Sprintf("%.1f %s", value, []string{"KiB", "MiB", "GiB", "TiB"}[unit])
+}

@@ -1,0 +1,131 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes of the tidemark command. They are stable: scripts rely on them.
+const (
+	ExitOK     = 0 // done
+	ExitFailed = 1 // the command was understood and failed
+	ExitUsage  = 2 // unknown command or flag, missing or malformed argument
+)
+
+// Streams are the standard streams of one run.
+type Streams struct {
+	In  io.Reader
+	Out io.Writer
+	Err io.Writer
+}
+
+// Main runs the command line args (without the program's name) and returns the process's exit code. It ends early when
+// ctx is done: commands stop cleanly and report what they had done.
+func Main(ctx context.Context, args []string, s Streams) int {
+	root := newRoot(s)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		return ExitFailed
+	}
+	fmt.Fprintf(s.Err, "tidemark: %v\n", err)
+	if isUsage(err) {
+		return ExitUsage
+	}
+	return ExitFailed
+}
+
+// newRoot builds the whole command tree over the given streams.
+func newRoot(s Streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "tidemark",
+		Short: "A streaming log server that Kafka clients talk to",
+		Long:  "Tidemark is a streaming log server: any Kafka client, one binary, Apache Kafka's own files.",
+		Example: `  tidemark demo                          start, fill, read back and verify a throw-away server
+  tidemark serve                         run a server on this machine
+  tidemark topic create orders -p 12     make a topic
+  echo hello | tidemark produce orders   write a record
+  tidemark consume orders --until-end    read them all`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          noArguments,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usagef(c, "%v", err) })
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetHelpCommand(&cobra.Command{Use: "no-help", Hidden: true})
+	root.AddCommand(
+		newServe(), newDemo(), newTopic(), newProduce(), newConsume(), newLog(), newConfig(), newVersion(),
+		newCompletion(),
+	)
+	return root
+}
+
+// usageError is a mistake in how a command was called.
+type usageError struct {
+	path string // the command, as typed
+	text string
+}
+
+func (e *usageError) Error() string {
+	return fmt.Sprintf("%s\nRun '%s --help' for how to call it.", e.text, e.path)
+}
+
+func usagef(c *cobra.Command, format string, args ...any) error {
+	return &usageError{path: c.CommandPath(), text: fmt.Sprintf(format, args...)}
+}
+
+func isUsage(err error) bool {
+	var u *usageError
+	return errors.As(err, &u)
+}
+
+// noArguments refuses stray words; on a command with subcommands they are an unknown one, so it names the nearest.
+func noArguments(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if !c.HasSubCommands() {
+		return usagef(c, "%s takes no argument, got %q", c.CommandPath(), args[0])
+	}
+	text := fmt.Sprintf("unknown command %q for %q", args[0], c.CommandPath())
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		text += fmt.Sprintf("; did you mean %q?", near[0])
+	}
+	return usagef(c, "%s", text)
+}
+
+// exactly wants one argument for each of the named places.
+func exactly(names ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == len(names) {
+			return nil
+		}
+		want := strings.Join(names, " ")
+		if len(args) < len(names) {
+			return usagef(c, "%s needs %s", c.CommandPath(), want)
+		}
+		return usagef(c, "%s takes only %s, got %q as well", c.CommandPath(), want, args[len(names)])
+	}
+}
+
+// atLeastOne wants one or more arguments of the named kind.
+func atLeastOne(name string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usagef(c, "%s needs at least one %s", c.CommandPath(), name)
+		}
+		return nil
+	}
+}

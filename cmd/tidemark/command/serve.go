@@ -1,0 +1,114 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-io/tidemark/config"
+	"github.com/tidemark-io/tidemark/node"
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
+// closeTimeout bounds a clean stop: after it, what is open is abandoned, and the next start recovers.
+const closeTimeout = 20 * time.Second
+
+func newServe() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a server on this machine",
+		Long: `Run a server. With no flags it keeps its data in ./tidemark-data, listens for Kafka clients on 127.0.0.1:9092 and
+for health and metrics on 127.0.0.1:9180, and prints where to connect. SIGTERM or Ctrl-C stops it cleanly.
+
+Settings come from flags, TIDEMARK_* environment variables and the --config file, in that order of strength;
+'tidemark config' prints the result.`,
+		Example: `  tidemark serve
+  tidemark serve --data-dir /var/lib/tidemark --kafka-listen 0.0.0.0:9092 --kafka-advertise broker1:9092 --insecure-listen
+  tidemark serve --topic-default retention.ms=86400000`,
+		Args: noArguments,
+	}
+	settings := addServerFlags(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		server, err := settings.load(c)
+		if err != nil {
+			return err
+		}
+		return serve(c.Context(), server, c.OutOrStdout(), c.ErrOrStderr())
+	}
+	return c
+}
+
+// serve runs a server until ctx is done or it fails.
+func serve(ctx context.Context, server config.Server, out, errOut io.Writer) error {
+	logger, err := newLogger(errOut, server)
+	if err != nil {
+		return err
+	}
+	n, err := node.Open(ctx, withLogger(nodeSettings(server), logger))
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil // stopped while starting
+		}
+		return explainStart(server, err)
+	}
+	announce(out, server, n)
+	select {
+	case <-ctx.Done():
+		logger.Info("stopping")
+	case <-n.Done():
+	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	return errors.Join(n.Err(), n.Close(closing))
+}
+
+// announce prints where to connect.
+func announce(out io.Writer, server config.Server, n *node.Node) {
+	addrs := n.Addrs()
+	fmt.Fprintf(out, "tidemark %s, data in %s\n", version, server.DataDir)
+	fmt.Fprintf(out, "  kafka  %s  (clients are told %s)\n", addrs.Kafka, addrs.KafkaAdvertised)
+	if addrs.HTTP != nil {
+		fmt.Fprintf(out, "  http   http://%s  (/healthz /readyz /metrics)\n", addrs.HTTP)
+	}
+	fmt.Fprintln(out, "ready")
+}
+
+// newLogger makes the server's logger of its settings.
+func newLogger(w io.Writer, server config.Server) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(server.LogLevel)); err != nil {
+		return nil, fmt.Errorf("log-level: %w", err)
+	}
+	options := &slog.HandlerOptions{Level: level}
+	if server.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, options)), nil
+	}
+	return slog.New(slog.NewTextHandler(w, options)), nil
+}
+
+// explainStart says what to do about the ways a start commonly fails.
+func explainStart(server config.Server, err error) error {
+	var exposed *node.ExposedError
+	switch {
+	case errors.Is(err, vfs.ErrLocked):
+		return fmt.Errorf("another process has the data directory %s open; stop it, or name another with --data-dir: %w",
+			server.DataDir, err)
+	case errors.As(err, &exposed):
+		return fmt.Errorf("%s can be reached from other machines, and whoever reaches it can read and write everything; "+
+			"listen on loopback, or say that you mean it with --insecure-listen", exposed.Address)
+	case isAddressInUse(err):
+		return fmt.Errorf("an address is taken by another process; stop it, or choose another with --kafka-listen or "+
+			"--http-listen (port 0 picks a free one): %w", err)
+	}
+	return err
+}
+
+func withLogger(c node.Config, logger *slog.Logger) node.Config {
+	c.Log = logger
+	return c
+}
