@@ -6,8 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/tidemark-io/tidemark/interop/corpus"
 )
@@ -21,6 +23,17 @@ func TestKafkaPython(t *testing.T) {
 		writes:     corpus.Abilities{NoBareNulls: true, NoHeaderNulls: true},
 		idempotent: true,
 	})
+}
+
+func TestPythonClientsCreateListAndDeleteTopics(t *testing.T) {
+	for _, script := range []string{"confluent_peer.py", "kafka_python_peer.py"} {
+		t.Run(script, func(t *testing.T) {
+			pythonPeer{script}.run(t, "admin", []job{{Topic: "made-by-" + script}})
+			topics, err := kadm.NewClient(client(t)).ListTopics(limited(t, time.Minute))
+			require.NoError(t, err)
+			require.False(t, topics.Has("made-by-"+script), "it was not deleted")
+		})
+	}
 }
 
 // pythonPeer is a script in peers/ that carries out jobs; see peers/jobs.py.

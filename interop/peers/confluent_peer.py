@@ -1,6 +1,7 @@
 """confluent-kafka, the librdkafka binding, as an interop peer."""
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 import jobs
 
@@ -51,4 +52,14 @@ def read(server, job, deadline):
     return records
 
 
-jobs.run(write, read)
+def admin(server, job):
+    client = AdminClient({"bootstrap.servers": server})
+    topic = NewTopic(job["topic"], num_partitions=3, replication_factor=1, config={"retention.ms": "60000"})
+    client.create_topics([topic])[job["topic"]].result(jobs.LIMIT_SECONDS)
+    listed = client.list_topics(timeout=jobs.LIMIT_SECONDS).topics
+    if len(listed[job["topic"]].partitions) != 3:
+        raise RuntimeError(f"{job['topic']} has {len(listed[job['topic']].partitions)} partitions")
+    client.delete_topics([job["topic"]])[job["topic"]].result(jobs.LIMIT_SECONDS)
+
+
+jobs.run(write, read, admin)

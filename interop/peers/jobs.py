@@ -1,6 +1,7 @@
 """What the Python peers share: jobs come in as a JSON file, records go in and out as JSON with bytes in base64.
 
-A job is {"op": "write" | "read", "topic", "codec", "idempotent", "max_bytes", "records" | "count", "output"}.
+A job is {"op": "write" | "read" | "admin", "topic", "codec", "idempotent", "max_bytes", "records" | "count", "output"}. An admin job
+creates its topic with three partitions, finds it in the list, and deletes it.
 """
 
 import base64
@@ -53,7 +54,7 @@ class Deadline:
             raise TimeoutError(f"{self.what}: not done after {LIMIT_SECONDS} s")
 
 
-def run(write, read):
+def run(write, read, admin):
     """Carries out the jobs of the file named by the first argument, against the server named by the second."""
     with open(sys.argv[1]) as f:
         jobs = json.load(f)
@@ -63,6 +64,8 @@ def run(write, read):
             with open(job["records"]) as f:
                 records = [Record.parse(j) for j in json.load(f)]
             write(server, job, records)
+        elif job["op"] == "admin":
+            admin(server, job)
         else:
             records = read(server, job, Deadline(job["topic"]))
             with open(job["output"], "w") as f:

@@ -1,6 +1,7 @@
 """kafka-python, the client in pure Python, as an interop peer."""
 
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import NewTopic
 
 import jobs
 
@@ -46,4 +47,14 @@ def read(server, job, deadline):
     return records
 
 
-jobs.run(write, read)
+def admin(server, job):
+    client = KafkaAdminClient(bootstrap_servers=server)
+    client.create_topics([NewTopic(job["topic"], num_partitions=3, replication_factor=1)])
+    described = client.describe_topics([job["topic"]])
+    if len(described[0]["partitions"]) != 3:
+        raise RuntimeError(f"{job['topic']}: {described}")
+    client.delete_topics([job["topic"]])
+    client.close()
+
+
+jobs.run(write, read, admin)
