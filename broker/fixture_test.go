@@ -49,6 +49,7 @@ type testBackend struct {
 	lastID  int64
 	failing error // of the calls that take a context
 	dirs    int
+	root    string // directory of the logs
 }
 
 func newTestBackend(t testing.TB, disk vfs.FS) *testBackend {
@@ -61,6 +62,7 @@ func newTestBackend(t testing.TB, disk vfs.FS) *testBackend {
 		topics:     map[TopicID]*Topic{},
 		logs:       map[TopicID][]*partition.Log{},
 		lastID:     1000,
+		root:       "/data",
 	}
 	return b
 }
@@ -182,7 +184,7 @@ func (b *testBackend) createLocked(ctx context.Context, c CreateTopic) error {
 		b.dirs++
 		l, err := partition.Open(partition.Options{
 			Env: b.env, Flusher: b.flusher, Maintainer: b.maintainer,
-			Dir: fmt.Sprintf("/data/%s-%d.%d", c.Name, i, b.dirs), Topic: c.Name, Index: i, TopicID: c.ID, Config: config,
+			Dir: fmt.Sprintf("%s/%s-%d.%d", b.root, c.Name, i, b.dirs), Topic: c.Name, Index: i, TopicID: c.ID, Config: config,
 			RecoveryPoint: -1, HighWatermark: -1, LogStart: -1,
 		})
 		if err != nil {
