@@ -21,7 +21,7 @@ func findCoordinatorAPI() api {
 		key: 10, name: "FindCoordinator", min: 0, max: 6, served: 0, flexible: 3,
 		shape: shape{
 			text().until(3), fixed(1).since(1), // key, type
-			listOf(200, text()).since(4),
+			listOf(350, text()).since(4),
 		},
 		handle: decoding(kmsg.NewPtrFindCoordinatorRequest, (*call).findCoordinator),
 	}
