@@ -107,7 +107,7 @@ func (p *producing) appendAll() *produceAnswer {
 	a := &produceAnswer{
 		correlation: p.correlation,
 		deadline:    p.ctx.deadline,
-		listener:    p.conn.info.Local,
+		listener:    p.conn.listener,
 		appends:     make([]*partition.Append, 0, n),
 		partitions:  make([]kmsg.ProduceResponseTopicPartition, 0, n),
 	}

@@ -65,7 +65,7 @@ func (c *call) fetch(req *kmsg.FetchRequest) (answer, error) {
 	f := &fetchAnswer{
 		version:     c.version,
 		correlation: c.correlation,
-		listener:    c.conn.info.Local,
+		listener:    c.conn.listener,
 		isolation:   iso,
 		maxBytes:    int64(min(max(req.MaxBytes, 0), c.server.options.FetchMaxBytes)),
 		deadline:    c.arrived.Add(maxWait),

@@ -55,7 +55,7 @@ const autoCreateTimeout = 10 * time.Second
 func (c *call) metadata(req *kmsg.MetadataRequest) (answer, error) {
 	b := c.server.backend
 	resp := kmsg.NewPtrMetadataResponse()
-	for _, n := range b.Nodes(c.conn.info.Local) {
+	for _, n := range b.Nodes(c.conn.listener) {
 		node := kmsg.MetadataResponseBroker{NodeID: n.ID, Host: n.Host, Port: n.Port}
 		if n.Rack != "" {
 			node.Rack = &n.Rack

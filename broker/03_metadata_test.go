@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"testing"
 
@@ -185,14 +186,16 @@ func TestMetadataOfAPartitionWithoutLeader(t *testing.T) {
 
 func TestT08_AddressesAreThoseOfTheListener(t *testing.T) {
 	r := newRig(t)
-	for range 2 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for _, address := range []string{"127.0.0.1:0", "0.0.0.0:0"} {
+		l, err := net.Listen("tcp", address)
 		require.NoError(t, err)
 		r.serving.Go(func() { require.NoError(t, r.server.Serve(l)) })
-		nc, err := net.Dial("tcp", l.Addr().String())
+		listening := l.Addr().(*net.TCPAddr)
+		nc, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", listening.Port))
 		require.NoError(t, err)
-		defer nc.Close()
 		resp := do[*kmsg.MetadataResponse](&client{t: t, conn: nc}, metadataOf(13, false))
-		require.Equal(t, int32(l.Addr().(*net.TCPAddr).Port), resp.Brokers[0].Port)
+		require.Equal(t, int32(listening.Port), resp.Brokers[0].Port)
+		require.Equal(t, listening.IP.String(), resp.Brokers[0].Host, "the backend is asked for the listener, not the socket")
+		require.NoError(t, nc.Close())
 	}
 }

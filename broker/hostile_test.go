@@ -74,7 +74,7 @@ func newBench(t testing.TB) *bench {
 	require.NoError(t, err)
 	ours, theirs := net.Pipe()
 	t.Cleanup(func() { _, _ = ours.Close(), theirs.Close() }) // pipes do not fail
-	return &bench{server: s, conn: newConn(s, ours, 1)}
+	return &bench{server: s, conn: newConn(s, ours, pipeAddr{}, 1)}
 }
 
 // handle runs the handler of a request.
@@ -303,7 +303,7 @@ func FuzzStream(f *testing.F) {
 		require.NoError(t, err)
 		ours, theirs := net.Pipe()
 		served := make(chan struct{})
-		c := newConn(s, theirs, 1)
+		c := newConn(s, theirs, pipeAddr{}, 1)
 		go func() {
 			c.serve()
 			close(served)

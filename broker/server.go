@@ -91,7 +91,7 @@ func (s *Server) Serve(l net.Listener) error {
 		nc, err := l.Accept()
 		if err == nil {
 			pause = 0
-			s.accept(nc)
+			s.accept(nc, l.Addr())
 			continue
 		}
 		if s.isStopped() {
@@ -134,8 +134,8 @@ func (s *Server) isStopped() bool {
 }
 
 // accept starts to serve a connection, or closes it when it is above a limit.
-func (s *Server) accept(nc net.Conn) {
-	c, refused := s.addConn(nc)
+func (s *Server) accept(nc net.Conn, listener net.Addr) {
+	c, refused := s.addConn(nc, listener)
 	if c == nil {
 		_ = nc.Close() // nothing was exchanged
 		if refused.Limit != "" {
@@ -152,7 +152,7 @@ func (s *Server) accept(nc net.Conn) {
 
 // addConn registers a connection. It returns nil when the server is stopped or a limit is reached; only then, refused has
 // a Limit.
-func (s *Server) addConn(nc net.Conn) (c *conn, refused ConnectionRefused) {
+func (s *Server) addConn(nc net.Conn, listener net.Addr) (c *conn, refused ConnectionRefused) {
 	ip := hostOf(nc.RemoteAddr())
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +169,7 @@ func (s *Server) addConn(nc net.Conn) (c *conn, refused ConnectionRefused) {
 		return nil, refused
 	}
 	s.mu.lastID++
-	c = newConn(s, nc, s.mu.lastID)
+	c = newConn(s, nc, listener, s.mu.lastID)
 	s.mu.open[c] = struct{}{}
 	s.mu.perIP[ip]++
 	s.conns.Add(1)
