@@ -19,8 +19,11 @@ func (p *proposer) advance(ctx context.Context) error {
 	}
 	for p.state.index < head {
 		entries, err := p.log.backend.Read(ctx, p.state.index+1, readBatch)
-		if errors.Is(err, ErrTruncated) {
+		switch {
+		case errors.Is(err, ErrTruncated):
 			err = p.jump(ctx, head)
+		case err == nil && len(entries) == 0:
+			err = &GapError{Where: p.log.backend.String(), Want: p.state.index + 1, Head: head}
 		}
 		if err != nil {
 			return err

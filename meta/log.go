@@ -121,8 +121,8 @@ func (l *Log) WaitApplied(ctx context.Context, index uint64) (*State, error) {
 // commands were taken up, and otherwise why the log stopped. After ctx ended later, or after a stop, the error also
 // matches [ErrOutcomeUnknown]: some or all of the commands may be in.
 func (l *Log) Propose(ctx context.Context, commands ...Command) ([]Result, error) {
-	if len(commands) == 0 {
-		return nil, nil
+	if len(commands) == 0 || ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
 	r, err := l.newRequest(commands)
 	if err != nil {

@@ -239,6 +239,9 @@ func TestWaitersSeeTheStateTheyWaitFor(t *testing.T) {
 	cancel()
 	_, err := l.WaitApplied(ended, 4)
 	require.ErrorIs(t, err, context.Canceled)
+	_, err = l.Propose(ended, put("k", "v"))
+	require.Equal(t, context.Canceled, err)
+	require.Equal(t, uint64(3), l.View().Index())
 }
 
 func TestF09_RivalsNeverUndoEachOther(t *testing.T) { synctest.Test(t, rivalsNeverUndoEachOther) }

@@ -83,6 +83,28 @@ func TestMP7_EntriesThatNothingCoversAreAGap(t *testing.T) {
 	require.Equal(t, &meta.GapError{Where: "memory", Want: 1, Head: 20}, gap)
 }
 
+// holed is a backend that has lost an entry in the middle.
+type holed struct{ meta.Backend }
+
+func (h holed) Read(ctx context.Context, from uint64, limit int) ([][]byte, error) {
+	if from >= 4 {
+		return nil, nil
+	}
+	return h.Backend.Read(ctx, from, min(limit, int(4-from)))
+}
+
+func TestAHoleInTheLogIsAGapAndNotTheEnd(t *testing.T) {
+	b := metatest.NewMemory("c").Join()
+	l := open(t, b, meta.Options{})
+	for range 6 {
+		_, err := l.Do(background, put("k", "v"))
+		require.NoError(t, err)
+	}
+	_, err := meta.Open(background, holed{b}, meta.Options{})
+	require.Equal(t, &meta.GapError{Where: "memory", Want: 4, Head: 6}, err)
+	require.EqualError(t, err, "meta: memory: log entry 4 is missing and no snapshot covers it (head is 6)")
+}
+
 // rewound is a backend whose head went back.
 type rewound struct{ meta.Backend }
 

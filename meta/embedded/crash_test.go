@@ -34,6 +34,9 @@ func child() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	if os.Getenv(fullEnv) != "" {
+		return countUntilFull(b, l)
+	}
 	for {
 		kv, _ := l.View().Get(counterKey)
 		n, _ := strconv.Atoi(string(kv.Value))

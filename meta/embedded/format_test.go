@@ -79,6 +79,7 @@ func sealed(key, value string) []byte {
 
 func TestF13_AFileWhoseItemsContradictEachOtherIsRefused(t *testing.T) {
 	le := func(v uint64) string { return string(binary.LittleEndian.AppendUint64(nil, v)) }
+	written, _ := writtenLog(t)
 	be := func(v uint64) []byte { return binary.BigEndian.AppendUint64(nil, v) }
 	for _, c := range []struct {
 		name, bucket string
@@ -118,7 +119,8 @@ func TestF13_AFileWhoseItemsContradictEachOtherIsRefused(t *testing.T) {
 		{"a missing bucket", "log", func(b *bbolt.Bucket) error { return b.Tx().DeleteBucket([]byte("snap")) }, "its buckets are"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			path, _ := writtenLog(t)
+			path := filepath.Join(t.TempDir(), "meta.db")
+			copyFile(t, written, path)
 			rewrite(t, path, c.bucket, c.change)
 			_, err := embedded.Open(path, embedded.Options{MustExist: true})
 			require.ErrorContains(t, err, c.want)
