@@ -151,3 +151,30 @@ func closed(c <-chan struct{}) bool {
 		return false
 	}
 }
+
+func TestWhatIsDecodedAppliesAsWhatWasEncoded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		direct, replayed := meta.Empty(), meta.Empty()
+		for index := uint64(1); index <= 20; index++ {
+			e := meta.Entry{Node: 1, Nonce: index, NowMs: rapid.Int64Range(0, 99).Draw(t, "now")}
+			for range rapid.IntRange(1, 5).Draw(t, "commands") {
+				e.Commands = append(e.Commands, drawCommand(t))
+			}
+			b, err := e.Encode()
+			require.NoError(t, err)
+			decoded, err := meta.DecodeEntry(b)
+			require.NoError(t, err)
+			require.Equal(t, e, decoded)
+
+			var want, got []meta.Result
+			direct, want = direct.Apply(index, e)
+			replayed, got = replayed.Apply(index, decoded)
+			require.Equal(t, want, got)
+			snapshot := direct.EncodeSnapshot()
+			require.Equal(t, snapshot, replayed.EncodeSnapshot())
+			replayed, err = meta.DecodeSnapshot(snapshot) // the rest is applied to what was restored
+			require.NoError(t, err)
+			require.Equal(t, snapshot, replayed.EncodeSnapshot())
+		}
+	})
+}
