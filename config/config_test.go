@@ -55,17 +55,16 @@ func value(t *testing.T, l *config.Loaded, key string) config.Value {
 // defaults are written out so that a change of one is seen.
 func defaults() config.Server {
 	return config.Server{
-		DataDir: "tidemark-data", KafkaListen: "127.0.0.1:9092", FlightListen: "127.0.0.1:8815", HTTPListen: "127.0.0.1:9680",
+		DataDir: "tidemark-data", KafkaListen: "127.0.0.1:9092", FlightListen: "127.0.0.1:9123", HTTPListen: "127.0.0.1:9180",
 		TopicDefaults: map[string]string{}, LogLevel: "info", LogFormat: "text",
 		NodeID: 1, NumRecoveryThreads: 2, AutoCreateTopics: true, DeleteTopic: true, NumPartitions: 1, DefaultReplication: 1,
-		MessageMaxBytes: 1048588, FetchMaxBytes: 57671680, MaxFetchSessions: 1000, MaxRequestPartitions: 2000,
+		MessageMaxBytes: 1048588, FetchMaxBytes: 57671680, MaxFetchSessions: 1000,
 		SocketRequestMaxBytes: 104857600, ConnectionsMaxIdle: 10 * time.Minute, MaxConnections: 2147483647,
-		MaxConnectionsPerIP: 2147483647, QueuedMaxRequests: 500, QueuedMaxRequestBytes: -1,
+		MaxConnectionsPerIP: 2147483647, QueuedMaxRequestBytes: -1,
 		RetentionCheckInterval: 5 * time.Minute, InitialTaskDelay: 30 * time.Second,
 		RecoveryPointCheckpointInterval: time.Minute, LogStartCheckpointInterval: time.Minute,
 		HighWatermarkCheckpointInterval: 5 * time.Second, ProducerIDExpiration: 24 * time.Hour,
-		ProducerIDExpirationCheck: 10 * time.Minute, CleanerThreads: 1, CleanerDedupeBufferBytes: 134217728,
-		CleanerBackoff: 15 * time.Second,
+		ProducerIDExpirationCheck: 10 * time.Minute,
 	}
 }
 
@@ -107,7 +106,7 @@ func TestEveryKeyFillsAFieldOfItsOwn(t *testing.T) {
 		require.NotEmpty(t, d.Doc, d.Key)
 		require.Equal(t, "TIDEMARK_"+strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(d.Key)), d.Env)
 	}
-	require.Len(t, fields, reflect.TypeFor[config.Server]().NumField()-1, "every field but the topic defaults has a key")
+	require.Len(t, fields, reflect.TypeFor[config.Server]().NumField()-2, "every field but the topic defaults and patterns has a key")
 }
 
 func TestFlagsBeatTheEnvironmentWhichBeatsTheFileWhichBeatsDefaults(t *testing.T) {
@@ -137,7 +136,7 @@ func TestDottedKeysAreFlatOrNestedInTheFile(t *testing.T) {
 	l := load(t, config.Sources{Flags: map[string][]string{"config": {write(t, `
 auto.create.topics.enable: false
 log:
-  cleaner.threads: 3
+  initial.task.delay.ms: 3s
   retention:
     check.interval.ms: 10s
 message:
@@ -145,7 +144,8 @@ message:
     bytes: 2MiB
 `)}}})
 	want := defaults()
-	want.AutoCreateTopics, want.CleanerThreads, want.RetentionCheckInterval, want.MessageMaxBytes = false, 3, 10*time.Second, 2<<20
+	want.AutoCreateTopics, want.InitialTaskDelay, want.RetentionCheckInterval = false, 3*time.Second, 10*time.Second
+	want.MessageMaxBytes = 2 << 20
 	require.Equal(t, want, l.Server)
 }
 
@@ -194,14 +194,14 @@ func TestAnUnknownKeyNamesTheNearestOneAndItsSource(t *testing.T) {
 }
 
 func TestAllBadValuesAreReportedTogether(t *testing.T) {
-	path := write(t, "fetch.max.bytes: 10\nauto.create.topics.enable: yes\nlog.cleaner.backoff.ms:\nnode.id: [1]\ntopic-default: x\n")
+	path := write(t, "fetch.max.bytes: 10\nauto.create.topics.enable: yes\nlog.initial.task.delay.ms:\nnode.id: [1]\ntopic-default: x\n")
 	got := problems(t, config.Sources{
 		Flags: map[string][]string{"config": {path}, "num.partitions": {"0"}, "kafka-listen": {"9092"}, "log-level": {"loud"},
 			"topic-default": {"a", "=b"}, "store": {"s3:bucket?secret_key=abc"}, "default.replication.factor": {"70000"}},
 		Environ: []string{"TIDEMARK_HTTP_LISTEN=h:99999", "TIDEMARK_PRODUCER_ID_EXPIRATION_MS=soon", "TIDEMARK_MESSAGE_MAX_BYTES=3GiB"},
 	})
 	require.ElementsMatch(t, []string{
-		`file ` + path + `: log.cleaner.backoff.ms is "<nil>": expected a value`,
+		`file ` + path + `: log.initial.task.delay.ms is "<nil>": expected a value`,
 		`file ` + path + `: node.id is "[1]": expected one value, not a list or a map`,
 		`file ` + path + `: topic-default is "x": expected a map, or a list of NAME=VALUE`,
 		`flag --topic-default: topic-default is "a": expected NAME=VALUE`,
@@ -291,4 +291,41 @@ func golden(t *testing.T, name, got string) {
 	want, err := os.ReadFile(filepath.Join("testdata", name))
 	require.NoError(t, err)
 	require.Equal(t, string(want), got)
+}
+
+func TestTopicPatternsKeepTheOrderOfTheFile(t *testing.T) {
+	path := write(t, `
+topic-patterns:
+  - pattern: "audit-*"
+    retention.ms: -1
+  - pattern: "*-debug"
+    retention:
+      ms: 3600000
+    tidemark.flush: os
+`)
+	l := load(t, config.Sources{Flags: map[string][]string{"config": {path}}})
+	require.Equal(t, []config.TopicPattern{
+		{Pattern: "audit-*", Settings: map[string]string{"retention.ms": "-1"}},
+		{Pattern: "*-debug", Settings: map[string]string{"retention.ms": "3600000", "tidemark.flush": "os"}},
+	}, l.Server.TopicPatterns)
+	source := config.Source("file " + path)
+	require.Equal(t, []config.Value{
+		{Key: "topic-patterns.audit-*.retention.ms", Value: "-1", Source: source},
+		{Key: "topic-patterns.*-debug.retention.ms", Value: "3600000", Source: source},
+		{Key: "topic-patterns.*-debug.tidemark.flush", Value: "os", Source: source},
+	}, l.Values[len(config.Definitions()):])
+}
+
+func TestWrongTopicPatternsAreNamed(t *testing.T) {
+	for text, want := range map[string]string{
+		"topic-patterns: x\n":                                    `topic-patterns is "x": expected a list of maps with pattern and settings`,
+		"topic-patterns:\n  - a\n":                               `topic-patterns[0] is "a": expected a map with pattern and settings`,
+		"topic-patterns:\n  - retention.ms: 1\n":                 `topic-patterns[0] is "map[retention.ms:1]": expected a pattern, such as audit-*`,
+		"topic-patterns:\n  - pattern: a\n":                      `topic-patterns[0] is "map[pattern:a]": expected at least one setting beside the pattern`,
+		"topic-patterns:\n  - {pattern: a, retention.ms: [1]}\n": `topic-patterns[0] is "map[pattern:a retention.ms:[1]]": retention.ms: expected one value, not a list or a map`,
+		"topic-pattern:\n  - {pattern: a, retention.ms: 1}\n":    `unknown key topic-pattern (did you mean topic-patterns?)`,
+	} {
+		path := write(t, text)
+		require.Equal(t, []string{"file " + path + ": " + want}, problems(t, config.Sources{Flags: map[string][]string{"config": {path}}}))
+	}
 }

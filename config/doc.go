@@ -15,4 +15,13 @@
 //	topic-default:
 //	  retention.ms: 259200000
 //	  cleanup.policy: compact
+//
+// and, in the file, for topics whose names match a pattern, of which the last that matches wins:
+//
+//	topic-patterns:
+//	  - pattern: "audit-*"
+//	    retention.ms: -1
+//	  - pattern: "*-debug"
+//	    retention.ms: 3600000
+//	    tidemark.flush: os
 package config

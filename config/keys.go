@@ -75,11 +75,11 @@ func serverKeys() []key {
 			"Where Kafka clients connect. Port 0 picks a free one and prints it."),
 		addressKey("kafka-advertise", func(s *Server) *string { return &s.KafkaAdvertise }, "", true,
 			"The address that Kafka clients are told; what is listened on if not given."),
-		addressKey("flight-listen", func(s *Server) *string { return &s.FlightListen }, "127.0.0.1:8815", true,
+		addressKey("flight-listen", func(s *Server) *string { return &s.FlightListen }, "127.0.0.1:9123", true,
 			"Where Arrow Flight clients connect, or off."),
 		addressKey("flight-advertise", func(s *Server) *string { return &s.FlightAdvertise }, "", true,
 			"The address that Flight clients are told; what is listened on if not given."),
-		addressKey("http-listen", func(s *Server) *string { return &s.HTTPListen }, "127.0.0.1:9680", true,
+		addressKey("http-listen", func(s *Server) *string { return &s.HTTPListen }, "127.0.0.1:9180", true,
 			"Where health, metrics and the console are served, or off."),
 		storeKey(),
 		boolKey("insecure-listen", func(s *Server) *bool { return &s.InsecureListen }, false,
@@ -89,9 +89,9 @@ func serverKeys() []key {
 		choiceKey("log-format", func(s *Server) *string { return &s.LogFormat }, "text", []string{"text", "json"},
 			"How log messages are written."),
 		sizeKey("memory-limit", func(s *Server) *int64 { return &s.MemoryLimit }, 0, 0, math.MaxInt64,
-			"How much memory caches and buffers are scaled to; 0 is what the machine or its container allows."),
+			"The memory that the Go runtime keeps to and buffers are scaled to; 0 is GOMEMLIMIT, or most of what the container allows."),
 		numberKey("max-open-files", func(s *Server) *int32 { return &s.MaxOpenFiles }, 0, 0,
-			"How many files of logs are kept open; 0 is a share of what the process may open."),
+			"How many files that are not being written are kept open; 0 is half of what the process may open."),
 	}
 }
 
@@ -106,13 +106,11 @@ func brokerKeys() []key {
 			"How many partitions a topic gets when nobody says."),
 		replicationKey(),
 		sizeKey("message.max.bytes", func(s *Server) *int64 { return &s.MessageMaxBytes }, 1<<20+12, 0, math.MaxInt32,
-			"The largest batch of a topic that does not set max.message.bytes."),
+			"The largest batch of a topic that does not set max.message.bytes; a topic-default of that name is stronger."),
 		sizeKey("fetch.max.bytes", func(s *Server) *int64 { return &s.FetchMaxBytes }, 55<<20, 1024, math.MaxInt32,
 			"The largest answer to one fetch."),
 		numberKey("max.incremental.fetch.session.cache.slots", func(s *Server) *int32 { return &s.MaxFetchSessions }, 1000, 0,
 			"How many fetch sessions are kept."),
-		numberKey("max.request.partition.size.limit", func(s *Server) *int32 { return &s.MaxRequestPartitions }, 2000, 1,
-			"How many partitions one DescribeTopicPartitions answer holds."),
 	}
 }
 
@@ -121,15 +119,13 @@ func networkKeys() []key {
 		sizeKey("socket.request.max.bytes", func(s *Server) *int64 { return &s.SocketRequestMaxBytes }, 100<<20, 1,
 			math.MaxInt32, "The largest request that is read."),
 		durationKey("connections.max.idle.ms", func(s *Server) *time.Duration { return &s.ConnectionsMaxIdle },
-			10*time.Minute, math.MinInt64, "How long a silent connection stays open; below 0 is for ever."),
+			10*time.Minute, math.MinInt64, "How long a silent connection stays open; 0 or below is for ever."),
 		numberKey("max.connections", func(s *Server) *int32 { return &s.MaxConnections }, math.MaxInt32, 1,
 			"How many connections are open at once."),
-		numberKey("max.connections.per.ip", func(s *Server) *int32 { return &s.MaxConnectionsPerIP }, math.MaxInt32, 0,
+		numberKey("max.connections.per.ip", func(s *Server) *int32 { return &s.MaxConnectionsPerIP }, math.MaxInt32, 1,
 			"How many connections one address may have open."),
-		numberKey("queued.max.requests", func(s *Server) *int32 { return &s.QueuedMaxRequests }, 500, 1,
-			"How many requests wait before connections are no longer read from."),
 		sizeKey("queued.max.request.bytes", func(s *Server) *int64 { return &s.QueuedMaxRequestBytes }, -1, -1,
-			math.MaxInt64, "How many bytes of requests wait before connections are no longer read from; -1 is a share of memory-limit."),
+			math.MaxInt64, "How much memory the requests in work may take before connections are no longer read; at least twice socket.request.max.bytes. -1 is a quarter of memory-limit, at most 1GiB."),
 	}
 }
 
@@ -138,15 +134,15 @@ func logKeys() []key {
 		durationKey("log.retention.check.interval.ms", func(s *Server) *time.Duration { return &s.RetentionCheckInterval },
 			5*time.Minute, time.Millisecond, "How often logs are looked at for segments to delete."),
 		durationKey("log.initial.task.delay.ms", func(s *Server) *time.Duration { return &s.InitialTaskDelay },
-			30*time.Second, 0, "How long after the start background work on logs begins."),
+			30*time.Second, 0, "How long after the start retention and the expiry of producers look at logs for the first time."),
 		durationKey("log.flush.offset.checkpoint.interval.ms",
-			func(s *Server) *time.Duration { return &s.RecoveryPointCheckpointInterval }, time.Minute, 0,
+			func(s *Server) *time.Duration { return &s.RecoveryPointCheckpointInterval }, time.Minute, time.Millisecond,
 			"How often it is written down up to where each log is on disk."),
 		durationKey("log.flush.start.offset.checkpoint.interval.ms",
-			func(s *Server) *time.Duration { return &s.LogStartCheckpointInterval }, time.Minute, 0,
+			func(s *Server) *time.Duration { return &s.LogStartCheckpointInterval }, time.Minute, time.Millisecond,
 			"How often it is written down where each log starts."),
 		durationKey("replica.high.watermark.checkpoint.interval.ms",
-			func(s *Server) *time.Duration { return &s.HighWatermarkCheckpointInterval }, 5*time.Second, 0,
+			func(s *Server) *time.Duration { return &s.HighWatermarkCheckpointInterval }, 5*time.Second, time.Millisecond,
 			"How often high watermarks are written down."),
 		durationKey("producer.id.expiration.ms", func(s *Server) *time.Duration { return &s.ProducerIDExpiration },
 			24*time.Hour, time.Millisecond, "How long an idempotent producer is remembered after its last batch."),
@@ -155,12 +151,6 @@ func logKeys() []key {
 			"How often producers are looked at for ones to forget."),
 		numberKey("num.recovery.threads.per.data.dir", func(s *Server) *int32 { return &s.NumRecoveryThreads }, 2, 1,
 			"How many logs are opened at once at start-up and closed at once at shutdown."),
-		numberKey("log.cleaner.threads", func(s *Server) *int32 { return &s.CleanerThreads }, 1, 0,
-			"How many logs are compacted at once."),
-		sizeKey("log.cleaner.dedupe.buffer.size", func(s *Server) *int64 { return &s.CleanerDedupeBufferBytes }, 128<<20,
-			1<<20, math.MaxInt64, "How much memory compaction may use to remember keys."),
-		durationKey("log.cleaner.backoff.ms", func(s *Server) *time.Duration { return &s.CleanerBackoff }, 15*time.Second, 0,
-			"How long compaction rests when there is nothing to do."),
 	}
 }
 

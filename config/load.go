@@ -48,7 +48,8 @@ type Value struct {
 type Loaded struct {
 	// Server is the values in force.
 	Server Server
-	// Values is every key in the order of [Definitions], then the topic defaults in the order of their names.
+	// Values is every key in the order of [Definitions], then the topic defaults in the order of their names, then the topic
+	// patterns in theirs.
 	Values []Value
 }
 
@@ -72,14 +73,20 @@ func Load(src Sources) (*Loaded, error) {
 		inFile = l.file(path)
 	}
 	loaded := l.merge(inFile, env, flags)
+	loaded.Server.TopicPatterns = l.patterns
+	for _, p := range l.patterns {
+		loaded.Values = append(loaded.Values, p.values(fileSource(path))...)
+	}
 	if problems := slices.Concat(l.fileProblems, l.envProblems, l.flagProblems, l.valueProblems); len(problems) > 0 {
 		return nil, errors.Join(problems...)
 	}
 	return loaded, nil
 }
 
-// loader collects problems by where they are.
+// loader collects problems by where they are, and what only the file can say.
 type loader struct {
+	patterns []TopicPattern
+
 	fileProblems, envProblems, flagProblems, valueProblems []error
 }
 
@@ -155,6 +162,9 @@ func (l *loader) file(path string) layer {
 		switch {
 		case name == TopicDefault:
 			l.fileProblems = append(l.fileProblems, out.addList(flat[name], source)...)
+		case name == TopicPatterns:
+			patterns, problems := patternsFrom(flat[name], source)
+			l.patterns, l.fileProblems = patterns, append(l.fileProblems, problems...)
 		case isDefault || find(name) != nil:
 			text, err := scalar(flat[name])
 			if err != nil {
@@ -164,7 +174,7 @@ func (l *loader) file(path string) layer {
 			}
 			out[name] = given{text, source}
 		default:
-			near := nearest(name, append(keyNames(), TopicDefault))
+			near := nearest(name, append(keyNames(), TopicDefault, TopicPatterns))
 			l.fileProblems = append(l.fileProblems, &UnknownKeyError{Key: name, Nearest: near, Source: source})
 		}
 	}

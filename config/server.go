@@ -13,29 +13,28 @@ type Server struct {
 	HTTPListen      string            // http-listen, HOST:PORT; "": none
 	Store           string            // store, a URL; "": a directory under DataDir. It may hold secrets
 	TopicDefaults   map[string]string // topic-default, name to value, not checked here
+	TopicPatterns   []TopicPattern    // topic-patterns, in the order of the file, not checked here
 	InsecureListen  bool              // insecure-listen
 	LogLevel        string            // log-level: debug, info, warn, error
 	LogFormat       string            // log-format: text, json
 
-	NodeID               int32 // node.id
-	MemoryLimit          int64 // memory-limit; 0: what the machine or its container allows
-	MaxOpenFiles         int32 // max-open-files; 0: what the process may open
-	NumRecoveryThreads   int32 // num.recovery.threads.per.data.dir
-	AutoCreateTopics     bool  // auto.create.topics.enable
-	DeleteTopic          bool  // delete.topic.enable
-	NumPartitions        int32 // num.partitions
-	DefaultReplication   int16 // default.replication.factor
-	MessageMaxBytes      int64 // message.max.bytes
-	FetchMaxBytes        int64 // fetch.max.bytes
-	MaxFetchSessions     int32 // max.incremental.fetch.session.cache.slots
-	MaxRequestPartitions int32 // max.request.partition.size.limit
+	NodeID             int32 // node.id
+	MemoryLimit        int64 // memory-limit; 0: GOMEMLIMIT, or most of what the container allows
+	MaxOpenFiles       int32 // max-open-files; 0: half of what the process may open
+	NumRecoveryThreads int32 // num.recovery.threads.per.data.dir
+	AutoCreateTopics   bool  // auto.create.topics.enable
+	DeleteTopic        bool  // delete.topic.enable
+	NumPartitions      int32 // num.partitions
+	DefaultReplication int16 // default.replication.factor
+	MessageMaxBytes    int64 // message.max.bytes
+	FetchMaxBytes      int64 // fetch.max.bytes
+	MaxFetchSessions   int32 // max.incremental.fetch.session.cache.slots
 
 	SocketRequestMaxBytes int64         // socket.request.max.bytes
-	ConnectionsMaxIdle    time.Duration // connections.max.idle.ms; below 0: for ever
+	ConnectionsMaxIdle    time.Duration // connections.max.idle.ms; 0 or below: for ever
 	MaxConnections        int32         // max.connections
 	MaxConnectionsPerIP   int32         // max.connections.per.ip
-	QueuedMaxRequests     int32         // queued.max.requests
-	QueuedMaxRequestBytes int64         // queued.max.request.bytes; -1: a share of the memory limit
+	QueuedMaxRequestBytes int64         // queued.max.request.bytes; -1: a quarter of the memory limit
 
 	RetentionCheckInterval          time.Duration // log.retention.check.interval.ms
 	InitialTaskDelay                time.Duration // log.initial.task.delay.ms
@@ -44,7 +43,11 @@ type Server struct {
 	HighWatermarkCheckpointInterval time.Duration // replica.high.watermark.checkpoint.interval.ms
 	ProducerIDExpiration            time.Duration // producer.id.expiration.ms
 	ProducerIDExpirationCheck       time.Duration // producer.id.expiration.check.interval.ms
-	CleanerThreads                  int32         // log.cleaner.threads
-	CleanerDedupeBufferBytes        int64         // log.cleaner.dedupe.buffer.size
-	CleanerBackoff                  time.Duration // log.cleaner.backoff.ms
+}
+
+// TopicPattern is settings of the topics whose names match a pattern. What later ones say wins over what earlier ones say,
+// and all of them win over [Server.TopicDefaults].
+type TopicPattern struct {
+	Pattern  string            // as for path.Match, not checked here
+	Settings map[string]string // name to value, not checked here
 }
