@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"sync/atomic"
 	"time"
 
@@ -8,11 +9,11 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
-// Kafka's intervals for the checkpoints of a data directory.
+// Kafka's intervals for the checkpoints of a data directory, where [Config] says nothing.
 const (
-	recoveryPointInterval = time.Minute     // log.flush.offset.checkpoint.interval.ms
-	logStartInterval      = time.Minute     // log.flush.start.offset.checkpoint.interval.ms
-	watermarkInterval     = 5 * time.Second // replica.high.watermark.checkpoint.interval.ms
+	recoveryPointInterval = time.Minute
+	logStartInterval      = time.Minute
+	watermarkInterval     = 5 * time.Second
 )
 
 // checkpoints writes the checkpoint files, each at most once in its interval and only after something has moved. Nothing
@@ -38,9 +39,12 @@ func (n *Node) newCheckpoints() *checkpoints {
 		interval time.Duration
 		value    func(partition.Checkpoint) (offset int64, keep bool)
 	}{
-		{n.data.dir.RecoveryPoints(), recoveryPointInterval, func(c partition.Checkpoint) (int64, bool) { return c.RecoveryPoint, true }},
-		{n.data.dir.LogStarts(), logStartInterval, func(c partition.Checkpoint) (int64, bool) { return c.LogStart, c.Trimmed }},
-		{n.data.dir.HighWatermarks(), watermarkInterval, func(c partition.Checkpoint) (int64, bool) { return c.HighWatermark, true }},
+		{n.data.dir.RecoveryPoints(), cmp.Or(n.config.RecoveryPointCheckpoint, recoveryPointInterval),
+			func(c partition.Checkpoint) (int64, bool) { return c.RecoveryPoint, true }},
+		{n.data.dir.LogStarts(), cmp.Or(n.config.LogStartCheckpoint, logStartInterval),
+			func(c partition.Checkpoint) (int64, bool) { return c.LogStart, c.Trimmed }},
+		{n.data.dir.HighWatermarks(), cmp.Or(n.config.HighWatermarkCheckpoint, watermarkInterval),
+			func(c partition.Checkpoint) (int64, bool) { return c.HighWatermark, true }},
 	} {
 		write := func() error { return n.writeCheckpoint(file.offsets, file.value) }
 		c.all = append(c.all, n.newCheckpoint(file.interval, write))

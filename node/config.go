@@ -69,8 +69,15 @@ type Config struct {
 	SyncWorkers      int           // logs synced at the same time; 16
 	MaxUnsyncedBytes int64         // of all logs; 256 MiB
 	MaxOpenFiles     int           // descriptors kept for files that are not being written; 1024
+	InitialTaskDelay time.Duration // [log.initial.task.delay.ms] at the next multiple of the two intervals that follow
 	RetentionCheck   time.Duration // [log.retention.check.interval.ms] 5 min
+	ProducerCheck    time.Duration // [producer.id.expiration.check.interval.ms] 10 min
 	ProducerExpiry   time.Duration // [producer.id.expiration.ms] 24 h
+
+	// How often the checkpoint files are written when something has moved; 0 is Kafka's default.
+	RecoveryPointCheckpoint time.Duration // [log.flush.offset.checkpoint.interval.ms] 1 min
+	LogStartCheckpoint      time.Duration // [log.flush.start.offset.checkpoint.interval.ms] 1 min
+	HighWatermarkCheckpoint time.Duration // [replica.high.watermark.checkpoint.interval.ms] 5 s
 
 	// FS is the file system that DataDir is on; nil is the real one.
 	FS vfs.FS

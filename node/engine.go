@@ -41,7 +41,8 @@ func (n *Node) openEngine() {
 		Workers: c.SyncWorkers, MaxUnsyncedBytes: c.MaxUnsyncedBytes, Now: c.Now,
 	})
 	n.maintainer = partition.NewMaintainer(partition.MaintainerOptions{
-		Now: c.Now, RetentionInterval: c.RetentionCheck, ProducerExpiry: c.ProducerExpiry,
+		Now: c.Now, InitialDelay: c.InitialTaskDelay, RetentionInterval: c.RetentionCheck,
+		ProducerExpiry: c.ProducerExpiry, ProducerExpiryInterval: c.ProducerCheck,
 	})
 	n.checkpoints = n.newCheckpoints()
 	n.logEvents = observe.Partitions(n.reg, n.log)

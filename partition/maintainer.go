@@ -11,6 +11,10 @@ type MaintainerOptions struct {
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 
+	// InitialDelay [log.initial.task.delay.ms] is how long after its start the maintainer has retention and the expiry of
+	// producers look at logs for the first time; 0 or less is not before the first multiple of their intervals.
+	InitialDelay time.Duration
+
 	// RetentionInterval [log.retention.check.interval.ms] is how often retention looks at a log that holds records;
 	// 0 is five minutes. All logs are looked at in the same wake-up.
 	RetentionInterval time.Duration
@@ -43,6 +47,7 @@ func (o MaintainerOptions) withDefaults() MaintainerOptions {
 // is not in the heap. It is safe for concurrent use.
 type Maintainer struct {
 	options MaintainerOptions
+	begins  time.Time // when periodic work may run first
 
 	mu struct {
 		sync.Mutex
@@ -61,6 +66,7 @@ func NewMaintainer(o MaintainerOptions) *Maintainer { return newMaintainer(o, ni
 
 func newMaintainer(o MaintainerOptions, wakeUp func()) *Maintainer {
 	m := &Maintainer{options: o.withDefaults(), wake: make(chan struct{}, 1), wakeUp: wakeUp}
+	m.begins = m.options.Now().Add(o.InitialDelay)
 	m.mu.finished = sync.NewCond(&m.mu)
 	m.ended.Go(m.loop)
 	return m
@@ -221,6 +227,14 @@ func (h *taskHeap) Pop() any {
 	*h = (*h)[:last]
 	t.index = -1
 	return t
+}
+
+// periodic is when work that is done once in an interval is next due.
+func (m *Maintainer) periodic(now time.Time, interval time.Duration) time.Time {
+	if now.Before(m.begins) {
+		return m.begins
+	}
+	return aligned(now, interval)
 }
 
 // aligned is the first multiple of the interval after now, so that tasks of many logs share a wake-up.

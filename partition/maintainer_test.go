@@ -271,3 +271,23 @@ func TestWhatAClientMustNotSendIsRefusedAndCounted(t *testing.T) {
 		require.Equal(t, int64(2), l.Offsets().LogEnd)
 	})
 }
+
+func TestTheFirstLookAtLogsCanBeSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{t: t, flusher: NewFlusher(FlusherOptions{})}
+		b.maintainer = NewMaintainer(MaintainerOptions{InitialDelay: 30 * time.Second})
+		defer b.close()
+		f := newFakeStore()
+		f.size, f.end = 100, 1
+		b.log(f, nil)
+		<-time.After(29 * time.Second)
+		synctest.Wait()
+		require.Empty(t, f.noted())
+		<-time.After(time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"tick", "maintain"}, f.noted())
+		<-time.After(5 * time.Minute)
+		synctest.Wait()
+		require.Equal(t, []string{"tick", "maintain"}, f.noted(), "then as often as the interval says")
+	})
+}

@@ -65,10 +65,10 @@ func (l *Log) take(deadline *time.Time, now time.Time) bool {
 func (l *Log) scheduleUpkeep() {
 	now := l.now()
 	if l.store.Size() > 0 && l.settings.Load().retains() {
-		l.arm(&l.upkeep.retention, aligned(now, l.maintainer.options.RetentionInterval))
+		l.arm(&l.upkeep.retention, l.maintainer.periodic(now, l.maintainer.options.RetentionInterval))
 	}
 	if l.upkeep.producers.Load() {
-		l.arm(&l.upkeep.expiry, aligned(now, l.maintainer.options.ProducerExpiryInterval))
+		l.arm(&l.upkeep.expiry, l.maintainer.periodic(now, l.maintainer.options.ProducerExpiryInterval))
 	}
 	if delay, ok := l.store.MaintenanceDelay(now); ok {
 		l.upkeep.task.Due(l.notBeforeRetry(now.Add(delay)))
