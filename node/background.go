@@ -56,3 +56,21 @@ func (b *background) stop(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 }
+
+// atomicText is a text that one goroutine sets and others read.
+type atomicText struct {
+	mu   sync.Mutex
+	text string
+}
+
+func (t *atomicText) set(text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = text
+}
+
+func (t *atomicText) get() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.text
+}

@@ -5,13 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Close stops the node in order: no more clients, what they wait for is answered, every log is synced and closed, the
 // checkpoints and the clean-shutdown marker are written, and the data directory is unlocked. It takes a second or two.
 //
-// When ctx ends first, connections are cut, and what a disk still holds up is given up: the error says what, there is no
-// clean-shutdown marker, and the next start checks the logs. A second call waits for the first and returns the same.
+// When ctx ends first, connections are cut, and Close returns soon after, with an error that says what a disk still holds
+// up. That goes on by itself if the disk ever answers; until then there is no clean-shutdown marker, and the next start
+// checks the logs. A second call waits for the first and returns the same.
 func (n *Node) Close(ctx context.Context) error {
 	n.closing.once.Do(func() {
 		n.closing.err = n.close(ctx)
@@ -26,19 +28,49 @@ func (n *Node) close(ctx context.Context) error {
 	n.status.enter("closing", len(n.closers))
 	n.metrics.Ready.Set(0)
 	n.end(ErrClosed)
-	var errs []error
-	for _, c := range slices.Backward(n.closers) {
-		if err := c.close(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("node: closing %s: %w", c.name, err))
-		}
-		n.status.step()
-	}
+
+	var step atomicText
+	closed := make(chan error, 1)
+	go func() { closed <- n.closeAll(ctx, &step) }()
+	err := waitFor(ctx, closed, &step)
 	n.fail(ErrClosed)
-	err := errors.Join(errs...)
 	if err != nil {
 		n.log.Error("not closed in order", "error", err)
 		return err
 	}
 	n.log.Info("closed", "took", n.config.Now().Sub(began))
 	return nil
+}
+
+// closeAll undoes the steps of start-up in the reverse order.
+func (n *Node) closeAll(ctx context.Context, step *atomicText) error {
+	var errs []error
+	for _, c := range slices.Backward(n.closers) {
+		step.set(c.name)
+		if err := c.close(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("node: closing %s: %w", c.name, err))
+		}
+		n.status.step()
+	}
+	return errors.Join(errs...)
+}
+
+// lateTime is how long a close whose context has ended may still take before it is given up.
+const lateTime = 500 * time.Millisecond
+
+// waitFor waits for a close, until a little after the end of ctx.
+func waitFor(ctx context.Context, closed <-chan error, step *atomicText) error {
+	select {
+	case err := <-closed:
+		return err
+	case <-ctx.Done():
+	}
+	late := time.NewTimer(lateTime)
+	defer late.Stop()
+	select {
+	case err := <-closed:
+		return err
+	case <-late.C:
+		return fmt.Errorf("node: closing %s is held up: %w", step.get(), context.Cause(ctx))
+	}
 }

@@ -57,12 +57,7 @@ func (n *Node) openData(ctx context.Context) error {
 		return err
 	}
 	n.data = &dataDir{dir: dir, fs: c.FS, path: c.DataDir, log: c.Log, node: c.NodeID}
-	n.undo("the data directory", func(context.Context) error {
-		if n.stuck {
-			return nil // something may still write into it
-		}
-		return dir.Close()
-	})
+	n.undo("the data directory", func(context.Context) error { return dir.Close() })
 	if err := n.data.readIdentity(c); err != nil {
 		return err
 	}

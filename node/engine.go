@@ -185,21 +185,11 @@ func (n *Node) resumeDeletions(view *meta.State) {
 
 // closePartitions syncs and closes every log, several at a time, and writes the checkpoints and, when all went well, the
 // marker that lets the next start trust them.
-func (n *Node) closePartitions(ctx context.Context) error {
+func (n *Node) closePartitions(context.Context) error {
 	n.checkpoints.stop()
 	logs := slices.Collect(n.partitions.all())
 	errs := make([]error, len(logs))
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		_ = each(context.WithoutCancel(ctx), len(logs), n.flushWorkers(), func(i int) { errs[i] = logs[i].Close() })
-	}()
-	select {
-	case <-closed:
-	case <-ctx.Done():
-		n.stuck = true
-		return fmt.Errorf("a disk holds up the sync of the logs: %w", context.Cause(ctx))
-	}
+	_ = each(context.Background(), len(logs), n.flushWorkers(), func(i int) { errs[i] = logs[i].Close() })
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
@@ -222,11 +212,8 @@ func (n *Node) flushWorkers() int {
 	return partition.DefaultSyncWorkers
 }
 
-// closeEngine stops what all logs share. When a disk holds up a log it is left as it is, until the process ends.
+// closeEngine stops what all logs share.
 func (n *Node) closeEngine(context.Context) error {
-	if n.stuck {
-		return nil
-	}
 	n.maintainer.Close()
 	n.flusher.Close()
 	return n.env.Close()

@@ -47,7 +47,6 @@ type Node struct {
 	logEvents   partition.Events
 
 	opened bool // every log was opened, or is known not to open
-	stuck  bool // a disk holds up the close
 
 	kafkaAddr, httpAddr net.Addr
 

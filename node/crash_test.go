@@ -1,0 +1,242 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tidemark-io/tidemark/internal/ledger"
+	"github.com/tidemark-io/tidemark/node/nodetest"
+	"github.com/tidemark-io/tidemark/vfs"
+	"github.com/tidemark-io/tidemark/vfs/faultfs"
+)
+
+// underLoad runs clients against a machine while stop stops it several times, and holds it to what it told them.
+func underLoad(t *testing.T, stops int, stop func(m *nodetest.Machine, i int)) {
+	m := nodetest.New(t)
+	m.Start()
+	createTopic(t, client(t, m), 2, map[string]string{"segment.bytes": "1073741824"}, "loaded")
+
+	seeds := kgo.SeedBrokers(m.Addr())
+	l := ledger.New("loaded")
+	load, err := ledger.StartLoad(l, ledger.LoadOptions{Client: []kgo.Opt{seeds}, Readers: 1})
+	require.NoError(t, err)
+	defer load.Close()
+	var acked int64
+	for i := range stops {
+		acked += 500
+		require.NoError(t, l.WaitAcks(within(t), acked))
+		stop(m, i)
+		m.Start()
+	}
+	require.NoError(t, l.WaitAcks(within(t), acked+500))
+	require.NoError(t, load.Stop(within(t)))
+	report, err := l.Verify(within(t), seeds)
+	require.NoError(t, err)
+	require.NoError(t, report.Err())
+}
+
+func TestF01_NothingAcknowledgedIsLostInPowerCutsUnderLoad(t *testing.T) {
+	underLoad(t, 6, func(m *nodetest.Machine, i int) {
+		m.CutPower(nodetest.Cut{Seed: uint64(i), Keep: []float64{0, 0.5, 1}[i%3]})
+	})
+}
+
+func TestF16_RetriesOverRestartsUnderLoadWriteNothingTwice(t *testing.T) {
+	underLoad(t, 4, func(m *nodetest.Machine, _ int) { m.Stop() })
+}
+
+func TestF79_EveryAcknowledgedChangeSurvivesAPowerCut(t *testing.T) {
+	for seed := range uint64(8) {
+		m := nodetest.New(t)
+		m.Start()
+		c := client(t, m)
+		admin := kadm.NewClient(c)
+
+		createTopic(t, c, 2, map[string]string{"retention.ms": "123456"}, "kept")
+		for i := range 10 {
+			produce(t, c, "kept", 0, fmt.Sprint(i))
+		}
+		createTopic(t, c, 1, nil, "gone")
+		produce(t, c, "gone", 0, "private")
+		m.CutPower(nodetest.Cut{Seed: seed, Keep: 0.5})
+		m.Start()
+		require.Len(t, consume(t, m, "kept"), 10, "a topic that was created is there")
+		require.Len(t, consume(t, m, "gone"), 1)
+
+		deleted, err := admin.DeleteTopics(within(t), "gone")
+		require.NoError(t, err)
+		require.NoError(t, deleted.Error())
+		m.CutPower(nodetest.Cut{Seed: seed + 100, Keep: 0.5})
+		m.Start()
+		topics, err := admin.ListTopics(within(t), "kept", "gone")
+		require.NoError(t, err)
+		require.NoError(t, topics["kept"].Err)
+		require.ErrorIs(t, topics["gone"].Err, kerr.UnknownTopicOrPartition)
+
+		createTopic(t, c, 1, nil, "gone") // of the same name, with none of the old records
+		require.Empty(t, consume(t, m, "gone"))
+		m.CutPower(nodetest.Cut{Seed: seed + 200, Keep: 0.5})
+		m.Start()
+		require.Empty(t, consume(t, m, "gone"))
+		// A client that knows the old topic's id is told that it is unknown; a new one sees the new topic.
+		require.Equal(t, position{"gone", 0, 0}, produce(t, client(t, m), "gone", 0, "new"))
+		m.Stop()
+	}
+}
+
+// fuse fails every call that changes the disk from a given one on, once it is lit.
+type fuse struct {
+	left  atomic.Int64
+	lit   atomic.Bool
+	blown atomic.Bool
+}
+
+var errPower = errors.New("the power is gone")
+
+// fit puts a fuse for the call after n others between the machine and its disk.
+func fit(m *nodetest.Machine, n int64) *fuse {
+	f := &fuse{}
+	f.left.Store(n)
+	m.Wrap = func(base vfs.FS) vfs.FS {
+		return faultfs.New(base, faultfs.When(faultfs.Writes, func(faultfs.Op) faultfs.Fault {
+			if !f.lit.Load() || f.left.Add(-1) >= 0 {
+				return faultfs.Fault{}
+			}
+			f.blown.Store(true)
+			return faultfs.Fault{Err: errPower}
+		}))
+	}
+	return f
+}
+
+func TestF79_ACrashAtAnyStepOfCreatingATopicLeavesNoneOrTheWhole(t *testing.T) {
+	for step := int64(0); ; step++ {
+		m := nodetest.New(t)
+		f := fit(m, step)
+		m.Start()
+		c := client(t, m, kgo.RequestRetries(0))
+		f.lit.Store(true)
+		created, err := kadm.NewClient(c).CreateTopic(within(t), 2, 1, nil, "orders")
+		acked := err == nil && created.Err == nil
+		c.Close()
+		m.CutPower(nodetest.Cut{Seed: uint64(step), Keep: 0.5})
+		m.Wrap = nil
+		m.Start()
+
+		c = client(t, m)
+		topics, err := kadm.NewClient(c).ListTopics(within(t), "orders")
+		require.NoError(t, err)
+		if acked {
+			require.NoError(t, topics["orders"].Err, "step %d", step)
+		}
+		if topics["orders"].Err != nil {
+			createTopic(t, c, 2, nil, "orders") // what the crash left is not in the way
+		} else {
+			require.Len(t, topics["orders"].Partitions, 2)
+		}
+		require.Equal(t, position{"orders", 0, 0}, produce(t, c, "orders", 0, "a"))
+		require.Equal(t, position{"orders", 1, 0}, produce(t, c, "orders", 1, "b"))
+		c.Close()
+		m.Stop()
+		if acked && !f.blown.Load() {
+			require.Greater(t, step, int64(5))
+			return // the topic was created in no more steps than this
+		}
+	}
+}
+
+func TestF79_ACrashAtAnyStepOfDeletingATopicLeavesTheWholeOrNone(t *testing.T) {
+	for step := int64(0); ; step++ {
+		m := nodetest.New(t)
+		f := fit(m, step)
+		m.Start()
+		c := client(t, m, kgo.RequestRetries(0))
+		createTopic(t, c, 2, nil, "orders")
+		produce(t, c, "orders", 0, "a")
+		f.lit.Store(true)
+		deleted, err := kadm.NewClient(c).DeleteTopic(within(t), "orders")
+		acked := err == nil && deleted.Err == nil
+		c.Close()
+		m.CutPower(nodetest.Cut{Seed: uint64(step), Keep: 0.5})
+		m.Wrap = nil
+		m.Start()
+
+		c = client(t, m)
+		topics, err := kadm.NewClient(c).ListTopics(within(t), "orders")
+		require.NoError(t, err)
+		if acked {
+			require.ErrorIs(t, topics["orders"].Err, kerr.UnknownTopicOrPartition, "step %d", step)
+			createTopic(t, c, 2, nil, "orders")
+			require.Empty(t, consume(t, m, "orders"))
+		} else if topics["orders"].Err == nil {
+			require.Len(t, consume(t, m, "orders"), 1)
+		}
+		c.Close()
+		m.Stop()
+		require.Empty(t, under(tree(t, m.FS, nodetest.DataDir), "-stray"), "step %d: a deletion goes on being one", step)
+		if acked && !f.blown.Load() {
+			return
+		}
+	}
+}
+
+// tree lists every name below a directory.
+func tree(t *testing.T, f vfs.FS, dir string) []string {
+	t.Helper()
+	var names []string
+	list, err := f.List(dir)
+	require.NoError(t, err)
+	for _, e := range list {
+		name := path.Join(dir, e.Name())
+		names = append(names, name)
+		if e.IsDir() {
+			names = append(names, tree(t, f, name)...)
+		}
+	}
+	return names
+}
+
+func under(names []string, part string) (found []string) {
+	for _, n := range names {
+		if strings.Contains(n, part) {
+			found = append(found, n)
+		}
+	}
+	return found
+}
+
+func exists(f vfs.FS, name string) bool {
+	_, err := f.Stat(name)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+func TestCancellingAStartClosesWhatItHadOpened(t *testing.T) {
+	m := nodetest.New(t)
+	m.Start()
+	createTopic(t, client(t, m), 20, nil, "orders")
+	m.CutPower(nodetest.Cut{Keep: 1})
+	over, cancel := context.WithCancel(t.Context())
+	m.Wrap = func(base vfs.FS) vfs.FS {
+		return faultfs.New(base, faultfs.When(faultfs.Matching(faultfs.OpOpen, "data/orders-*/*.log"),
+			func(faultfs.Op) faultfs.Fault {
+				cancel() // SIGTERM in the middle of recovery
+				return faultfs.Fault{}
+			}))
+	}
+	_, err := m.TryStart(over)
+	require.ErrorIs(t, err, context.Canceled)
+	m.Wrap = nil
+	m.Start()
+	require.Empty(t, consume(t, m, "orders"))
+}

@@ -1,0 +1,346 @@
+package node_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tidemark-io/tidemark/node"
+	"github.com/tidemark-io/tidemark/node/nodetest"
+	"github.com/tidemark-io/tidemark/vfs"
+	"github.com/tidemark-io/tidemark/vfs/faultfs"
+	"github.com/tidemark-io/tidemark/vfs/memfs"
+)
+
+// get asks the node's HTTP side, over a connection that ends with the answer.
+func get(t *testing.T, addr, what string) (code int, body string) {
+	t.Helper()
+	h := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	answer, err := h.Get("http://" + addr + what)
+	require.NoError(t, err)
+	read, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	return answer.StatusCode, string(read)
+}
+
+func TestF60_RecoveryIsAliveAndNotReadyAndSaysHowFarItIs(t *testing.T) {
+	m := nodetest.New(t)
+	m.Start()
+	createTopic(t, client(t, m), 10, nil, "orders")
+	m.CutPower(nodetest.Cut{Keep: 1})
+
+	// Recovery stops at one log until it is asked how it is going.
+	reached, leave := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	m.Wrap = func(base vfs.FS) vfs.FS {
+		return faultfs.New(base, faultfs.When(faultfs.Matching(faultfs.OpOpen, "data/orders-7/*.log"),
+			faultfs.Always(faultfs.Fault{Hook: func() {
+				once.Do(func() { close(reached) })
+				<-leave
+			}})))
+	}
+	started := make(chan error, 1)
+	go func() {
+		_, err := m.TryStart(t.Context())
+		started <- err
+	}()
+	<-reached
+
+	code, _ := get(t, m.HTTPAddr(), "/healthz")
+	require.Equal(t, http.StatusOK, code)
+	code, body := get(t, m.HTTPAddr(), "/readyz")
+	require.Equal(t, http.StatusServiceUnavailable, code)
+	var said struct {
+		Phase       string
+		Done, Total int
+	}
+	require.NoError(t, json.Unmarshal([]byte(body), &said))
+	require.Equal(t, "opening partitions", said.Phase)
+	require.Equal(t, 10, said.Total)
+	require.Less(t, said.Done, 10)
+
+	close(leave)
+	require.NoError(t, <-started)
+	code, _ = get(t, m.HTTPAddr(), "/readyz")
+	require.Equal(t, http.StatusOK, code)
+}
+
+func TestF60_ClosingWithClientsConnectedAnswersThemAndIsHarmlessTwice(t *testing.T) {
+	m := nodetest.New(t)
+	n := m.Start()
+	c := client(t, m, kgo.ConsumeTopics("orders"))
+	createTopic(t, c, 1, nil, "orders")
+	parked := make(chan kgo.Fetches, 1)
+	go func() { parked <- c.PollFetches(t.Context()) }() // waits for records
+	w := client(t, m)
+	for i := range 100 {
+		w.Produce(t.Context(), &kgo.Record{Topic: "orders", Value: []byte(fmt.Sprint(i))}, nil)
+	}
+	require.NoError(t, n.Close(t.Context()))
+	require.NoError(t, n.Close(t.Context()))
+	require.False(t, n.Ready())
+	require.ErrorIs(t, n.Err(), node.ErrClosed)
+	<-n.Done()
+	require.True(t, exists(m.FS, "data/.kafka_cleanshutdown"))
+	require.NoError(t, m.TryStop(t.Context()))
+
+	m.Start()
+	require.NoError(t, w.Flush(within(t)))
+	require.NotEmpty(t, (<-parked).Records())
+	require.Len(t, consume(t, m, "orders"), 100, "each record once")
+}
+
+func TestF60_AHungDiskDoesNotHoldUpTheEndForEver(t *testing.T) {
+	m := nodetest.New(t)
+	var hang atomic.Bool
+	release := make(chan struct{})
+	m.Wrap = func(base vfs.FS) vfs.FS {
+		return faultfs.New(base, faultfs.When(func(op faultfs.Op) bool { return op.Kind == faultfs.OpSync && hang.Load() },
+			faultfs.Always(faultfs.Fault{Hook: func() { <-release }})))
+	}
+	m.Start()
+	c := client(t, m)
+	createTopic(t, c, 1, nil, "orders")
+	acked := produce(t, c, "orders", 0, "kept")
+	hang.Store(true)
+	c.Produce(t.Context(), &kgo.Record{Topic: "orders", Value: []byte("stuck")}, nil)
+	require.Eventually(t, func() bool {
+		return strings.Contains(metric(t, m, "tidemark_flusher_busy_workers"), " 1")
+	}, patience, 5*time.Millisecond)
+
+	over, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, m.TryStop(over), context.DeadlineExceeded)
+	hang.Store(false)
+	close(release) // so that what was given up can end
+	require.False(t, exists(m.FS, "data/.kafka_cleanshutdown"))
+	c.Close()
+	m.FS = m.FS.CrashClean()
+	m.Wrap = nil
+	m.Start()
+	require.Equal(t, "kept", consume(t, m, "orders")[acked])
+}
+
+// metric returns the lines of one metric.
+func metric(t *testing.T, m *nodetest.Machine, name string) string {
+	t.Helper()
+	_, body := get(t, m.HTTPAddr(), "/metrics")
+	var lines []string
+	for line := range strings.Lines(body) {
+		if strings.HasPrefix(line, name) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "")
+}
+
+func TestF37_CrashesDuringRecoveryEndInWhatOneRecoveryEndsIn(t *testing.T) {
+	// The first crash leaves a disk; every way to crash again while recovering it must lead to the same log.
+	first := nodetest.New(t)
+	first.Start()
+	c := client(t, first)
+	createTopic(t, c, 1, nil, "orders")
+	acked := map[position]string{}
+	for i := range 20 {
+		acked[produce(t, c, "orders", 0, fmt.Sprint(i))] = fmt.Sprint(i)
+	}
+	first.CutPower(nodetest.Cut{Seed: 3, Keep: 0.5})
+	disk := first.FS
+
+	for step := int64(0); ; step++ {
+		m := nodetest.New(t)
+		m.Meta, m.FS = first.Meta, disk.Crash(memfs.CrashOptions{KeepUnsynced: 1})
+		f := fit(m, step)
+		f.lit.Store(true)
+		_, err := m.TryStart(t.Context())
+		m.CutPower(nodetest.Cut{Seed: uint64(step), Keep: 0.5})
+		m.Wrap = nil
+		m.Start()
+		require.Equal(t, acked, consume(t, m, "orders"), "step %d", step)
+		require.Equal(t, position{"orders", 0, 20}, produce(t, client(t, m), "orders", 0, "more"))
+		m.Stop()
+		if err == nil && !f.blown.Load() {
+			require.Greater(t, step, int64(3))
+			return
+		}
+	}
+}
+
+func TestF37_CheckpointsBeyondTheLogAreNotBelieved(t *testing.T) {
+	m := nodetest.New(t)
+	m.Start()
+	c := client(t, m)
+	createTopic(t, c, 1, nil, "orders")
+	produce(t, c, "orders", 0, "a")
+	m.Stop()
+	for _, name := range []string{"recovery-point-offset-checkpoint", "replication-offset-checkpoint"} {
+		require.NoError(t, vfs.WriteFileAtomic(m.FS, path.Join(nodetest.DataDir, name), []byte("0\n1\norders 0 1000\n")))
+	}
+	require.NoError(t, m.FS.Remove("data/.kafka_cleanshutdown"))
+	m.Start()
+	require.Equal(t, position{"orders", 0, 1}, produce(t, c, "orders", 0, "b"))
+	m.Stop()
+	checkpoint, err := vfs.ReadFile(m.FS, "data/recovery-point-offset-checkpoint")
+	require.NoError(t, err)
+	require.Equal(t, "0\n1\norders 0 2\n", string(checkpoint))
+}
+
+func TestF77_AStartReadsNoMoreThanWhatMayNotBeOnDisk(t *testing.T) {
+	m := nodetest.New(t)
+	m.Start()
+	c := client(t, m, kgo.ProducerBatchCompression(kgo.NoCompression()))
+	const partitions, segments, mib = 3, 4, 1 << 20
+	createTopic(t, c, partitions, map[string]string{"segment.bytes": fmt.Sprint(mib)}, "orders")
+	value := strings.Repeat("x", mib/8)
+	for p := range int32(partitions) {
+		for range 8 * segments {
+			produce(t, c, "orders", p, value)
+		}
+	}
+	sealed := 0
+	for _, name := range under(tree(t, m.FS, nodetest.DataDir), ".log") {
+		if !strings.HasSuffix(name, "/"+strings.Repeat("0", 20)+".log") {
+			sealed++
+		}
+	}
+	require.GreaterOrEqual(t, sealed, partitions*(segments-1))
+
+	var read atomic.Int64
+	m.Wrap = func(base vfs.FS) vfs.FS {
+		read.Store(0)
+		return faultfs.New(base, faultfs.When(faultfs.Matching(faultfs.OpReadAt, "*.log"), func(op faultfs.Op) faultfs.Fault {
+			read.Add(op.Len)
+			return faultfs.Fault{}
+		}))
+	}
+	m.CutPower(nodetest.Cut{Keep: 1})
+	m.Start()
+	require.Positive(t, read.Load())
+	require.LessOrEqual(t, read.Load(), int64(partitions*2*mib), "the active segment of each, and the one before at most")
+	m.Stop()
+	m.Start()
+	require.LessOrEqual(t, read.Load(), int64(partitions*64<<10), "a clean start looks for the last header and no more")
+}
+
+func TestTheLeaderEpochRisesOnlyAfterAnUncleanStop(t *testing.T) {
+	m := nodetest.New(t)
+	m.Start()
+	createTopic(t, client(t, m), 1, nil, "orders")
+	epoch := func() int32 {
+		topics, err := kadm.NewClient(client(t, m)).ListTopics(within(t), "orders")
+		require.NoError(t, err)
+		return topics["orders"].Partitions[0].LeaderEpoch
+	}
+	require.Equal(t, int32(0), epoch())
+	m.Stop()
+	m.Start()
+	require.Equal(t, int32(0), epoch())
+	m.CutPower(nodetest.Cut{Keep: 1})
+	m.Start()
+	require.Equal(t, int32(1), epoch())
+	require.Contains(t, metric(t, m, "tidemark_node_unclean_starts_total"), " 1")
+	m.Stop()
+	m.Start()
+	require.Equal(t, int32(1), epoch())
+}
+
+func TestF74_TheFirstWriteToAnAutoCreatedTopicSucceeds(t *testing.T) {
+	m := nodetest.New(t)
+	m.Start()
+	var failed []error
+	for i := range 20 {
+		c := client(t, m, kgo.AllowAutoTopicCreation(), kgo.UnknownTopicRetries(0), kgo.RecordRetries(0))
+		topic := fmt.Sprintf("fresh%d", i%10)
+		if err := c.ProduceSync(within(t), &kgo.Record{Topic: topic, Value: []byte("first")}).FirstErr(); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	require.NoError(t, errors.Join(failed...))
+}
+
+func TestManyClientsMayCreateTheSameTopicAtOnceAndOneDoes(t *testing.T) {
+	m := nodetest.New(t)
+	m.Start()
+	var created atomic.Int64
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			c := client(t, m)
+			r, err := kadm.NewClient(c).CreateTopic(within(t), 3, 1, nil, "orders")
+			if err == nil && r.Err == nil {
+				created.Add(1)
+			}
+		})
+	}
+	clients.Wait()
+	require.Equal(t, int64(1), created.Load())
+	produce(t, client(t, m), "orders", 2, "works")
+	require.Empty(t, under(tree(t, m.FS, nodetest.DataDir), "-stray"))
+	require.Empty(t, under(tree(t, m.FS, nodetest.DataDir), "-delete"))
+}
+
+func TestListenersThatOthersCanReachMustBeAllowed(t *testing.T) {
+	for _, c := range []node.Config{
+		{DataDir: "data", Kafka: node.Listener{Listen: "0.0.0.0:0"}},
+		{DataDir: "data", Kafka: node.Listener{Listen: ":0"}},
+		{DataDir: "data", Kafka: node.Listener{Listen: "[::]:0"}},
+		{DataDir: "data", HTTP: "192.0.2.1:0"},
+	} {
+		_, err := node.Open(t.Context(), c)
+		var exposed *node.ExposedError
+		require.ErrorAs(t, err, &exposed)
+	}
+}
+
+func TestAPortThatIsTakenIsAnErrorAndNothingIsLeftOpen(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close()) }()
+	dir := t.TempDir()
+	_, err = node.Open(t.Context(), node.Config{DataDir: dir, Kafka: node.Listener{Listen: l.Addr().String()}})
+	require.ErrorContains(t, err, "address already in use")
+	n, err := onDisk0(t, dir)
+	require.NoError(t, err)
+	require.NoError(t, n.Close(t.Context()))
+}
+
+func onDisk0(t *testing.T, dir string) (*node.Node, error) {
+	t.Helper()
+	return node.Open(t.Context(), node.Config{DataDir: dir, Kafka: node.Listener{Listen: "127.0.0.1:0"}})
+}
+
+func TestClientsAreToldTheAdvertisedAddress(t *testing.T) {
+	dir := t.TempDir()
+	for advertise, want := range map[string]string{
+		"":                    "127.0.0.1:",
+		"broker.example:9092": "broker.example:9092",
+		"broker.example:0":    "broker.example:",
+	} {
+		n, err := node.Open(t.Context(), node.Config{
+			DataDir: dir, Kafka: node.Listener{Listen: "127.0.0.1:0", Advertise: advertise},
+		})
+		require.NoError(t, err)
+		_, port, err := net.SplitHostPort(n.Addrs().Kafka.String())
+		require.NoError(t, err)
+		if strings.HasSuffix(want, ":") {
+			want += port
+		}
+		require.Equal(t, want, n.Addrs().KafkaAdvertised)
+		require.NoError(t, n.Close(t.Context()))
+	}
+}
