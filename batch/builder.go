@@ -96,6 +96,7 @@ func (b *Builder) Reset(o BuilderOptions) {
 		buf:     append(b.buf[:0], make([]byte, HeaderSize)...),
 		pending: b.pending[:0],
 		last:    o.BaseOffset - 1,
+		maxTS:   noTimestamp,
 	}
 	if o.HasDeleteHorizon {
 		b.baseTS = o.DeleteHorizon
@@ -129,11 +130,8 @@ func (b *Builder) AddAt(offset, timestamp int64, key, value []byte, headers ...R
 		b.err = fmt.Errorf("batch: offset %d is too far from base offset %d", offset, b.options.BaseOffset)
 		return
 	}
-	if b.count == 0 {
-		b.maxTS = timestamp
-		if !b.options.HasDeleteHorizon {
-			b.baseTS = timestamp
-		}
+	if b.count == 0 && !b.options.HasDeleteHorizon {
+		b.baseTS = timestamp
 	}
 	size := bodySize(timestamp-b.baseTS, int32(delta), key, value, headers)
 	if int64(b.Size())+size+maxVarint32-lengthOverhead > math.MaxInt32 {

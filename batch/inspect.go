@@ -6,8 +6,8 @@ import (
 
 // inspection is what a walk over the records of a batch found.
 type inspection struct {
-	maxTimestamp int64
-	irregular    bool // the offsets are not 0, 1, 2 ...
+	maxTimestamp int64 // -1 when no record has a timestamp
+	irregular    bool  // the offsets are not 0, 1, 2 ...
 
 	failed      int // records at fault
 	badTime     bool
@@ -16,7 +16,7 @@ type inspection struct {
 
 // inspect reads every record and applies the rules for records. It holds one compression block and one record at a time.
 func inspect(b Batch, rules *Rules) (inspection, error) {
-	var found inspection
+	found := inspection{maxTimestamp: noTimestamp}
 	var s recordScanner
 	s.reset(b, rules.limits())
 	defer s.close()
@@ -24,9 +24,6 @@ func inspect(b Batch, rules *Rules) (inspection, error) {
 	for s.next() {
 		index := s.index - 1
 		ts := base + s.raw.timestampDelta
-		if index == 0 {
-			found.maxTimestamp = ts
-		}
 		found.maxTimestamp = max(found.maxTimestamp, ts)
 		found.irregular = found.irregular || s.raw.offsetDelta != index
 		found.check(&s, index, ts, rules)
@@ -39,13 +36,13 @@ func inspect(b Batch, rules *Rules) (inspection, error) {
 
 func (f *inspection) check(s *recordScanner, index int32, ts int64, rules *Rules) {
 	switch {
-	case s.src != nil && s.raw.attributes&codecMask != 0:
-		f.fault(index, "a record of a compressed batch is marked as compressed itself")
 	case rules.Compacted && s.raw.key == nil:
 		f.fault(index, "a compacted topic does not accept a record without a key")
 	case rules.TimestampType == CreateTime && !rules.timestampAllowed(ts):
 		f.badTime = true
 		f.fault(index, timestampMessage(ts, rules))
+	case s.src != nil && s.raw.attributes&codecMask != 0:
+		f.fault(index, "a record of a compressed batch is marked as compressed itself")
 	}
 }
 

@@ -74,7 +74,7 @@ func TestBuildThenReadGivesTheSameRecords(t *testing.T) {
 		records := anyRecords().Draw(t, "records")
 		offset := o.BaseOffset
 		builder := NewBuilder(o)
-		largest := int64(math.MinInt64)
+		largest := int64(-1)
 		for i := range records {
 			r := &records[i]
 			offset += rapid.Int64Range(0, 5).Draw(t, "gap")

@@ -31,8 +31,7 @@ type Rules struct {
 
 	// BeforeMaxMs and AfterMaxMs are how far a CreateTime record may lie before and after NowMs:
 	// message.timestamp.before.max.ms and message.timestamp.after.max.ms, and on a topic with scheduled delivery the
-	// latter is delivery.max.delay.ms. They mean what they say: with 0 only NowMs itself is accepted, and the largest
-	// int64 is no limit.
+	// latter is delivery.max.delay.ms. They mean what they say: with 0 only NowMs itself is accepted.
 	BeforeMaxMs int64
 	AfterMaxMs  int64
 
@@ -91,20 +90,11 @@ func (r *Rules) limits() Limits {
 	return l
 }
 
-// timestampAllowed reports whether a CreateTime timestamp is in range. No timestamp at all always is.
+// timestampAllowed reports whether a CreateTime timestamp is in range. No timestamp at all always is. The difference
+// wraps around as Kafka's does: what lies 292 million years back counts as the future.
 func (r *Rules) timestampAllowed(ts int64) bool {
-	if ts == noTimestamp {
-		return true
-	}
-	if ts <= r.NowMs {
-		return within(ts, r.NowMs, r.BeforeMaxMs)
-	}
-	return within(r.NowMs, ts, r.AfterMaxMs)
-}
-
-// within reports whether hi is at most limit above lo. No int64 overflows the difference as an unsigned number.
-func within(lo, hi, limit int64) bool {
-	return limit == math.MaxInt64 || uint64(hi)-uint64(lo) <= uint64(max(limit, 0))
+	age := r.NowMs - ts
+	return ts == noTimestamp || age <= r.BeforeMaxMs && -age <= r.AfterMaxMs
 }
 
 // Kind is the class of a [ValidationError]: which answer the client gets.

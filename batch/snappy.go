@@ -17,7 +17,7 @@ import (
 //	+-----------------------+---------+---------+--------+-------+--------+-------+--
 //
 // big-endian; a block is a raw snappy block of at most 32 KiB of input; there is no end mark, and the header may come
-// again in place of a length where streams were joined. Other clients write one raw snappy block and nothing around it.
+// again in place of a length where streams were joined. The versions are not looked at, as in Kafka. Other clients write one raw snappy block and nothing around it.
 // We write the first and read both.
 const (
 	snappyMagic      = "\x82SNAPPY\x00"
@@ -55,8 +55,7 @@ func (d *snappyDecoder) header() error {
 	if len(d.in) < snappyHeaderSize {
 		return errTruncated
 	}
-	version := int32(binary.BigEndian.Uint32(d.in[8:]))
-	if string(d.in[:len(snappyMagic)]) != snappyMagic || version < snappyVersion {
+	if string(d.in[:len(snappyMagic)]) != snappyMagic {
 		return errSnappyHeader
 	}
 	d.in = d.in[snappyHeaderSize:]

@@ -91,15 +91,13 @@ func cutProduced(records []byte) (Batch, error) {
 		return nil, refuseFraming(err)
 	}
 	_, _, err = Next(rest)
-	switch {
-	case err == nil:
+	switch err.(type) {
+	case nil, *MagicError:
 		return nil, refuse(InvalidRecord, errSeveralBatches)
-	case err == io.EOF, err == io.ErrUnexpectedEOF:
-		return b, nil
-	case isMagic(err):
-		return nil, refuse(InvalidRecord, errSeveralBatches)
+	case *FormatError:
+		return nil, refuse(Corrupt, err)
 	}
-	return nil, refuse(Corrupt, err)
+	return b, nil // nothing more, or not all of it
 }
 
 func refuseFraming(err error) error {
@@ -121,8 +119,6 @@ func isMagic(err error) bool {
 func checkHeader(b Batch, h *Header, rules *Rules) error {
 	codec := h.Attributes.Codec()
 	switch {
-	case !codec.Valid():
-		return refuse(UnsupportedCompression, &UnknownCodecError{ID: codec})
 	case codec == Zstd && rules.ProduceVersion < 7:
 		return refuse(UnsupportedCompression, errZstdVersion)
 	case h.BaseOffset != 0:
@@ -136,7 +132,10 @@ func checkHeader(b Batch, h *Header, rules *Rules) error {
 	if err := checkFields(h); err != nil {
 		return refuse(InvalidRecord, err)
 	}
-	if h.Attributes.LogAppendTime() {
+	switch {
+	case !codec.Valid():
+		return refuse(UnsupportedCompression, &UnknownCodecError{ID: codec})
+	case h.Attributes.LogAppendTime():
 		return refuse(InvalidTimestamp, errClientLAT)
 	}
 	return nil
