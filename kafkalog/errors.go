@@ -55,8 +55,12 @@ type IOError struct {
 	Err  error
 }
 
-func (e *IOError) Error() string        { return fmt.Sprintf("kafkalog: %s %s: %v", e.Op, e.Path, e.Err) }
-func (e *IOError) Unwrap() error        { return e.Err }
+func (e *IOError) Error() string { return fmt.Sprintf("kafkalog: %s %s: %v", e.Op, e.Path, e.Err) }
+
+// Unwrap returns the cause.
+func (e *IOError) Unwrap() error { return e.Err }
+
+// Is reports whether target is the error's class, [ErrStorage].
 func (e *IOError) Is(target error) bool { return target == ErrStorage }
 
 // CorruptionError is a file whose content cannot be what this library, or Kafka, wrote. It is of class [ErrStorage].
@@ -75,6 +79,8 @@ func (e *CorruptionError) Error() string {
 	return fmt.Sprintf("kafkalog: %s is corrupt at position %d: %s: want %s, got %s",
 		e.Path, e.Position, e.Reason, e.Want, e.Got)
 }
+
+// Is reports whether target is the error's class, [ErrStorage].
 func (e *CorruptionError) Is(target error) bool { return target == ErrStorage }
 
 // ChecksumError is a stored batch whose bytes do not have the checksum in its header, found outside the tail that
@@ -90,6 +96,8 @@ func (e *ChecksumError) Error() string {
 	return fmt.Sprintf("kafkalog: %s: batch at position %d has checksum %08x, its bytes have %08x",
 		e.Path, e.Position, e.Want, e.Got)
 }
+
+// Is reports whether target is the error's class, [ErrStorage].
 func (e *ChecksumError) Is(target error) bool { return target == ErrStorage }
 
 // PartialBatchError says that recovery cut a torn batch off the end of a file. It only ever comes with an event: a torn
@@ -117,6 +125,8 @@ func (e *UnsupportedVersionError) Error() string {
 	return fmt.Sprintf("kafkalog: %s %s has version %d at position %d, this program reads version %d",
 		e.Artifact, e.Path, e.Found, e.Position, e.Supported)
 }
+
+// Is reports whether target is the error's class, [ErrStorage].
 func (e *UnsupportedVersionError) Is(target error) bool { return target == ErrStorage }
 
 // MissingVersionError is a file in a layout from before the format carried a version. It is of class [ErrStorage].
@@ -128,6 +138,8 @@ type MissingVersionError struct {
 func (e *MissingVersionError) Error() string {
 	return fmt.Sprintf("kafkalog: %s %s has no version", e.Artifact, e.Path)
 }
+
+// Is reports whether target is the error's class, [ErrStorage].
 func (e *MissingVersionError) Is(target error) bool { return target == ErrStorage }
 
 // SegmentNameError is a `.log` file whose name is not an offset of 20 digits. It is of class [ErrStorage].
@@ -138,6 +150,8 @@ type SegmentNameError struct {
 func (e *SegmentNameError) Error() string {
 	return fmt.Sprintf("kafkalog: %q is not the name of a segment", e.Name)
 }
+
+// Is reports whether target is the error's class, [ErrStorage].
 func (e *SegmentNameError) Is(target error) bool { return target == ErrStorage }
 
 // BatchError is a batch, or a record in it, that does not encode or decode. It is of class [ErrInvalidBatch] and
@@ -151,7 +165,11 @@ type BatchError struct {
 func (e *BatchError) Error() string {
 	return fmt.Sprintf("kafkalog: batch at offset %d: %v", e.Offset, e.Err)
 }
-func (e *BatchError) Unwrap() error        { return e.Err }
+
+// Unwrap returns the cause.
+func (e *BatchError) Unwrap() error { return e.Err }
+
+// Is reports whether target is the error's class, [ErrInvalidBatch].
 func (e *BatchError) Is(target error) bool { return target == ErrInvalidBatch }
 
 // IndexFullError is an entry for an index that has room for no more. A log rolls its segment before that happens, so
@@ -164,6 +182,8 @@ type IndexFullError struct {
 func (e *IndexFullError) Error() string {
 	return fmt.Sprintf("kafkalog: %s is full with %d entries", e.Path, e.Entries)
 }
+
+// Is reports whether target is the error's class, [ErrStorage].
 func (e *IndexFullError) Is(target error) bool { return target == ErrStorage }
 
 // OffsetTooLowError is a read below the log start. It is of class [ErrOffsetOutOfRange].
@@ -175,6 +195,8 @@ type OffsetTooLowError struct {
 func (e *OffsetTooLowError) Error() string {
 	return fmt.Sprintf("kafkalog: offset %d is below the log start %d", e.Requested, e.LogStart)
 }
+
+// Is reports whether target is the error's class, [ErrOffsetOutOfRange].
 func (e *OffsetTooLowError) Is(target error) bool { return target == ErrOffsetOutOfRange }
 
 // OffsetBelowLocalStartError is a read at or above the log start of an offset that only the remote tier holds. It is of
@@ -187,6 +209,8 @@ type OffsetBelowLocalStartError struct {
 func (e *OffsetBelowLocalStartError) Error() string {
 	return fmt.Sprintf("kafkalog: offset %d is below the local log start %d", e.Requested, e.LocalStart)
 }
+
+// Is reports whether target is the error's class, [ErrOffsetOutOfRange].
 func (e *OffsetBelowLocalStartError) Is(target error) bool { return target == ErrOffsetOutOfRange }
 
 // OffsetMismatchError is an append at a given offset that is below the log end. Nothing was written. It is of class
@@ -199,6 +223,8 @@ type OffsetMismatchError struct {
 func (e *OffsetMismatchError) Error() string {
 	return fmt.Sprintf("kafkalog: append at offset %d, expected %d or above", e.Actual, e.Expected)
 }
+
+// Is reports whether target is the error's class, [ErrOffsetMismatch].
 func (e *OffsetMismatchError) Is(target error) bool { return target == ErrOffsetMismatch }
 
 // ArgumentError is an argument that no state of the log makes right. It is of class [ErrInvalidArgument].
@@ -211,6 +237,8 @@ type ArgumentError struct {
 func (e *ArgumentError) Error() string {
 	return fmt.Sprintf("kafkalog: %s %d: %s", e.Argument, e.Value, e.Reason)
 }
+
+// Is reports whether target is the error's class, [ErrInvalidArgument].
 func (e *ArgumentError) Is(target error) bool { return target == ErrInvalidArgument }
 
 // ScheduleError is a batch that is due before something already stored on a log with a monotonic schedule. It is of
@@ -222,6 +250,8 @@ type ScheduleError struct {
 func (e *ScheduleError) Error() string {
 	return fmt.Sprintf("kafkalog: delivery time %d is before that of a stored batch", e.DeliveryTime)
 }
+
+// Is reports whether target is the error's class, [ErrScheduleRunsBackwards].
 func (e *ScheduleError) Is(target error) bool { return target == ErrScheduleRunsBackwards }
 
 // OutOfOrderSequenceError is a client's batch that does not follow its producer's last one. Nothing was written. It is
@@ -238,6 +268,8 @@ func (e *OutOfOrderSequenceError) Error() string {
 	return fmt.Sprintf("kafkalog: producer %d: sequence %d of epoch %d does not follow sequence %d of epoch %d",
 		e.ProducerID, e.FirstSequence, e.ProducerEpoch, e.LastSequence, e.CurrentEpoch)
 }
+
+// Is reports whether target is the error's class, [ErrOutOfOrderSequence].
 func (e *OutOfOrderSequenceError) Is(target error) bool { return target == ErrOutOfOrderSequence }
 
 // ProducerEpochError is a batch or marker of a producer that a newer epoch replaced. Nothing was written. It is of class
@@ -252,6 +284,8 @@ func (e *ProducerEpochError) Error() string {
 	return fmt.Sprintf("kafkalog: producer %d: epoch %d is refused, the last one is %d",
 		e.ProducerID, e.ProducerEpoch, e.CurrentEpoch)
 }
+
+// Is reports whether target is the error's class, [ErrInvalidProducerEpoch].
 func (e *ProducerEpochError) Is(target error) bool { return target == ErrInvalidProducerEpoch }
 
 // TransactionStateError is a batch without a transaction from a producer that has one open. Nothing was written. It is
@@ -265,6 +299,8 @@ func (e *TransactionStateError) Error() string {
 	return fmt.Sprintf("kafkalog: producer %d: batch outside the transaction that is open since offset %d",
 		e.ProducerID, e.FirstOffset)
 }
+
+// Is reports whether target is the error's class, [ErrInvalidTransactionState].
 func (e *TransactionStateError) Is(target error) bool { return target == ErrInvalidTransactionState }
 
 // CoordinatorEpochError is a marker from a transaction coordinator that another one replaced. Nothing was written. It is
@@ -279,4 +315,6 @@ func (e *CoordinatorEpochError) Error() string {
 	return fmt.Sprintf("kafkalog: producer %d: marker of coordinator epoch %d is refused, the last one is %d",
 		e.ProducerID, e.CoordinatorEpoch, e.CurrentEpoch)
 }
+
+// Is reports whether target is the error's class, [ErrCoordinatorFenced].
 func (e *CoordinatorEpochError) Is(target error) bool { return target == ErrCoordinatorFenced }
