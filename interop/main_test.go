@@ -47,15 +47,15 @@ func run(m *testing.M) (code int, err error) {
 	if shared.under, err = shared.maker.New(dir); err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	if err := shared.under.Start(ctx); err != nil {
+	if err := shared.under.Start(context.Background()); err != nil {
 		return 0, err
 	}
 	code = m.Run()
 	if err := shared.under.Alive(); err != nil {
 		return code, err
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
 	return code, shared.under.Stop(ctx)
 }
 
@@ -75,10 +75,11 @@ func client(t *testing.T, opts ...kgo.Opt) *kgo.Client {
 	return c
 }
 
-// createTopics creates topics with one partition each and the given configs.
+// createTopics creates topics with one partition each and the given configs, which keep old records: tests choose the
+// timestamps that they look for.
 func createTopics(t *testing.T, configs map[string]string, topics ...string) {
 	t.Helper()
-	values := map[string]*string{}
+	values := map[string]*string{"retention.ms": kadm.StringPtr("-1")}
 	for name, value := range configs {
 		values[name] = kadm.StringPtr(value)
 	}

@@ -22,7 +22,6 @@ var (
 		"TestClient_Produce",
 		"TestClient_ProduceLargeMessages",
 		"TestConsumeMaxDecompressBatchBytes",
-		"TestConsumeRegex",
 		"TestConsumeTopicRetrieval",
 		"TestConsumeTopicRetrieval_Many",
 		"TestDirectPartitionPurge",
@@ -58,6 +57,7 @@ var (
 	}
 	// suiteNotYet needs groups or transactions and is not run.
 	suiteNotYet = []string{
+		"TestConsumeRegex", // waits for __consumer_offsets, which a group's coordinator makes
 		"TestGroupETL",
 		"TestGroupSimple",
 		"TestIssue1034",
