@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	"net"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,22 +37,29 @@ Settings come from flags, TIDEMARK_* environment variables and the --config file
 	}
 	settings := addServerFlags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		server, err := settings.load(c)
+		loaded, err := settings.load(c)
 		if err != nil {
 			return err
 		}
-		return serve(c.Context(), server, c.OutOrStdout(), c.ErrOrStderr())
+		return serve(c.Context(), loaded, c.OutOrStdout(), c.ErrOrStderr())
 	}
 	return c
 }
 
 // serve runs a server until ctx is done or it fails.
-func serve(ctx context.Context, server config.Server, out, errOut io.Writer) error {
+func serve(ctx context.Context, loaded *config.Loaded, out, errOut io.Writer) error {
+	server := loaded.Server
 	logger, err := newLogger(errOut, server)
 	if err != nil {
 		return err
 	}
-	n, err := node.Open(ctx, withLogger(nodeSettings(server), logger))
+	if idle := unservedKeys(loaded); len(idle) > 0 {
+		logger.Warn("these settings have no effect: this version serves neither Arrow Flight nor an object store",
+			"settings", idle)
+	}
+	allowed := machineLimits(server)
+	allowed.apply(server, logger)
+	n, err := node.Open(ctx, withLogger(nodeSettings(server, allowed), logger))
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil // stopped while starting
@@ -65,6 +75,20 @@ func serve(ctx context.Context, server config.Server, out, errOut io.Writer) err
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	return errors.Join(n.Err(), n.Close(closing))
+}
+
+// unservedKeys are the keys that somebody gave a value for a part that this version does not have.
+func unservedKeys(loaded *config.Loaded) []string {
+	var keys []string
+	for _, v := range loaded.Values {
+		switch v.Key {
+		case "flight-listen", "flight-advertise", "store":
+			if v.Source != config.DefaultSource && v.Value != "" {
+				keys = append(keys, v.Key)
+			}
+		}
+	}
+	return keys
 }
 
 // announce prints where to connect.
@@ -101,9 +125,14 @@ func explainStart(server config.Server, err error) error {
 	case errors.As(err, &exposed):
 		return fmt.Errorf("%s can be reached from other machines, and whoever reaches it can read and write everything; "+
 			"listen on loopback, or say that you mean it with --insecure-listen", exposed.Address)
-	case isAddressInUse(err):
-		return fmt.Errorf("an address is taken by another process; stop it, or choose another with --kafka-listen or "+
-			"--http-listen (port 0 picks a free one): %w", err)
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%s is taken by another process; stop it, or choose another address with %s (port 0 picks a free "+
+			"one): %w", addressOf(err), listenFlag(server, addressOf(err)), err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("no permission for what is needed in the data directory %s; mend its owner or mode, or name another "+
+			"with --data-dir: %w", server.DataDir, err)
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EEXIST):
+		return fmt.Errorf("%s is no directory; name another with --data-dir: %w", server.DataDir, err)
 	}
 	return err
 }
@@ -111,4 +140,21 @@ func explainStart(server config.Server, err error) error {
 func withLogger(c node.Config, logger *slog.Logger) node.Config {
 	c.Log = logger
 	return c
+}
+
+// addressOf is the address that could not be listened on.
+func addressOf(err error) string {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Addr != nil {
+		return op.Addr.String()
+	}
+	return "an address"
+}
+
+// listenFlag is the flag that named an address, as far as can be told.
+func listenFlag(server config.Server, address string) string {
+	if address == server.HTTPListen && address != server.KafkaListen {
+		return "--http-listen"
+	}
+	return "--kafka-listen"
 }

@@ -2,16 +2,20 @@ package command
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"math"
 	"os"
+	"path"
 	"strconv"
 	"strings"
-	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-io/tidemark/config"
 	"github.com/tidemark-io/tidemark/node"
+	"github.com/tidemark-io/tidemark/topicconfig"
 )
 
 // serverFlags are the settings of a server as flags, one for each key of the configuration.
@@ -62,15 +66,7 @@ func flagDoc(d config.Definition) string {
 }
 
 // load reads the configuration from the flags that were given, the environment and the file.
-func (f *serverFlags) load(c *cobra.Command) (config.Server, error) {
-	loaded, err := f.loadAll(c)
-	if err != nil {
-		return config.Server{}, err
-	}
-	return loaded.Server, nil
-}
-
-func (f *serverFlags) loadAll(c *cobra.Command) (*config.Loaded, error) {
+func (f *serverFlags) load(c *cobra.Command) (*config.Loaded, error) {
 	given := map[string][]string{}
 	for name, value := range f.text {
 		if c.Flags().Changed(name) {
@@ -87,14 +83,35 @@ func (f *serverFlags) loadAll(c *cobra.Command) (*config.Loaded, error) {
 		given[config.TopicDefault] = f.defaults
 	}
 	loaded, err := config.Load(config.Sources{Flags: given, Environ: os.Environ()})
+	if err == nil {
+		err = checkTogether(loaded.Server)
+	}
 	if err != nil {
 		return nil, usagef(c, "the configuration is wrong:\n  %s", strings.ReplaceAll(err.Error(), "\n", "\n  "))
 	}
 	return loaded, nil
 }
 
-func isAddressInUse(err error) bool {
-	return errors.Is(err, syscall.EADDRINUSE)
+// checkTogether finds what is wrong only in keys taken together, and in the settings of topics.
+func checkTogether(s config.Server) error {
+	var wrong []error
+	if s.QueuedMaxRequestBytes >= 0 && s.QueuedMaxRequestBytes < 2*s.SocketRequestMaxBytes {
+		wrong = append(wrong, fmt.Errorf("queued.max.request.bytes is %d: expected at least twice socket.request.max.bytes, which is %d",
+			s.QueuedMaxRequestBytes, s.SocketRequestMaxBytes))
+	}
+	if _, err := topicconfig.Parse(s.TopicDefaults); err != nil {
+		wrong = append(wrong, fmt.Errorf("%s: %w", config.TopicDefault, err))
+	}
+	for _, p := range s.TopicPatterns {
+		_, err := path.Match(p.Pattern, "")
+		if err == nil {
+			_, err = topicconfig.Parse(p.Settings)
+		}
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("%s: pattern %q: %w", config.TopicPatterns, p.Pattern, err))
+		}
+	}
+	return errors.Join(wrong...)
 }
 
 func newConfig() *cobra.Command {
@@ -114,7 +131,7 @@ value, and its source. Secrets are hidden.`,
 		if err != nil {
 			return err
 		}
-		loaded, err := settings.loadAll(c)
+		loaded, err := settings.load(c)
 		if err != nil {
 			return err
 		}
@@ -126,6 +143,56 @@ value, and its source. Secrets are hidden.`,
 	return c
 }
 
+// nodeSettings are the keys as a node takes them.
+func nodeSettings(s config.Server, l limits) node.Config {
+	return node.Config{
+		DataDir:                  s.DataDir,
+		NodeID:                   s.NodeID,
+		Kafka:                    node.Listener{Listen: s.KafkaListen, Advertise: s.KafkaAdvertise},
+		HTTP:                     s.HTTPListen,
+		InsecureListen:           s.InsecureListen,
+		TopicDefaults:            topicDefaults(s),
+		TopicPatterns:            topicPatterns(s),
+		NumPartitions:            s.NumPartitions,
+		DefaultReplicationFactor: s.DefaultReplication,
+		DisableAutoCreateTopics:  !s.AutoCreateTopics,
+		DisableDeleteTopics:      !s.DeleteTopic,
+		MaxConnections:           unlimited(s.MaxConnections),
+		MaxConnectionsPerIP:      unlimited(s.MaxConnectionsPerIP),
+		ConnectionsMaxIdle:       idleTime(s.ConnectionsMaxIdle),
+		SocketRequestMaxBytes:    int32(s.SocketRequestMaxBytes),
+		QueuedMaxRequestBytes:    l.requestBytes,
+		FetchMaxBytes:            int32(s.FetchMaxBytes),
+		FetchSessions:            fetchSessions(s.MaxFetchSessions),
+		RecoveryThreads:          int(s.NumRecoveryThreads),
+		MaxOpenFiles:             l.openFiles,
+		InitialTaskDelay:         s.InitialTaskDelay,
+		RetentionCheck:           s.RetentionCheckInterval,
+		ProducerCheck:            s.ProducerIDExpirationCheck,
+		ProducerExpiry:           s.ProducerIDExpiration,
+		RecoveryPointCheckpoint:  s.RecoveryPointCheckpointInterval,
+		LogStartCheckpoint:       s.LogStartCheckpointInterval,
+		HighWatermarkCheckpoint:  s.HighWatermarkCheckpointInterval,
+		Version:                  version,
+	}
+}
+
+// topicDefaults are the settings of all topics: those that are given by their own names win over the server's keys that
+// stand for them.
+func topicDefaults(s config.Server) map[string]string {
+	defaults := map[string]string{"max.message.bytes": strconv.FormatInt(s.MessageMaxBytes, 10)}
+	maps.Copy(defaults, s.TopicDefaults)
+	return defaults
+}
+
+func topicPatterns(s config.Server) []node.TopicPattern {
+	var patterns []node.TopicPattern
+	for _, p := range s.TopicPatterns {
+		patterns = append(patterns, node.TopicPattern{Pattern: p.Pattern, Settings: p.Settings})
+	}
+	return patterns
+}
+
 // unlimited turns a count that means no limit into node's way to say so.
 func unlimited(n int32) int {
 	if n == math.MaxInt32 {
@@ -134,29 +201,21 @@ func unlimited(n int32) int {
 	return int(n)
 }
 
-// nodeSettings are the keys that a node takes as they are.
-func nodeSettings(s config.Server) node.Config {
-	return node.Config{
-		DataDir:                  s.DataDir,
-		NodeID:                   s.NodeID,
-		Kafka:                    node.Listener{Listen: s.KafkaListen, Advertise: s.KafkaAdvertise},
-		HTTP:                     s.HTTPListen,
-		InsecureListen:           s.InsecureListen,
-		TopicDefaults:            s.TopicDefaults,
-		NumPartitions:            s.NumPartitions,
-		DefaultReplicationFactor: s.DefaultReplication,
-		DisableAutoCreateTopics:  !s.AutoCreateTopics,
-		DisableDeleteTopics:      !s.DeleteTopic,
-		MaxConnections:           unlimited(s.MaxConnections),
-		MaxConnectionsPerIP:      unlimited(s.MaxConnectionsPerIP),
-		ConnectionsMaxIdle:       s.ConnectionsMaxIdle,
-		SocketRequestMaxBytes:    int32(s.SocketRequestMaxBytes),
-		FetchMaxBytes:            int32(s.FetchMaxBytes),
-		FetchSessions:            int(s.MaxFetchSessions),
-		RecoveryThreads:          int(s.NumRecoveryThreads),
-		MaxOpenFiles:             int(s.MaxOpenFiles),
-		RetentionCheck:           s.RetentionCheckInterval,
-		ProducerExpiry:           s.ProducerIDExpiration,
-		Version:                  version,
+// longIdle is for ever, for a connection.
+const longIdle = 100 * 365 * 24 * time.Hour
+
+// idleTime turns a time that means for ever into one that a clock can be moved by.
+func idleTime(d time.Duration) time.Duration {
+	if d <= 0 || d > longIdle {
+		return longIdle
 	}
+	return d
+}
+
+// fetchSessions turns none into node's way to say so.
+func fetchSessions(n int32) int {
+	if n == 0 {
+		return -1
+	}
+	return int(n)
 }

@@ -1,0 +1,64 @@
+package command
+
+import (
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-io/tidemark/config"
+)
+
+func TestAContainersMemoryIsTheLeastOfItsGroups(t *testing.T) {
+	files := func(pairs ...string) fstest.MapFS {
+		m := fstest.MapFS{}
+		for i := 0; i < len(pairs); i += 2 {
+			m[pairs[i]] = &fstest.MapFile{Data: []byte(pairs[i+1])}
+		}
+		return m
+	}
+	for name, test := range map[string]struct {
+		machine fstest.MapFS
+		want    int64
+	}{
+		"no control groups":         {files(), 0},
+		"version 2, no limit":       {files("proc/self/cgroup", "0::/a\n", "sys/fs/cgroup/a/memory.max", "max\n"), 0},
+		"version 2, inside":         {files("proc/self/cgroup", "0::/\n", "sys/fs/cgroup/memory.max", "536870912\n"), 512 << 20},
+		"version 2, parent is less": {files("proc/self/cgroup", "0::/a/b\n", "sys/fs/cgroup/a/memory.max", "100\n", "sys/fs/cgroup/a/b/memory.max", "200\n"), 100},
+		"version 1": {files("proc/self/cgroup", "9:cpu,memory:/x\n0::/\n",
+			"sys/fs/cgroup/memory/x/memory.limit_in_bytes", "1000\n"), 1000},
+		"version 1, no limit": {files("proc/self/cgroup", "9:memory:/\n",
+			"sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"), 0},
+		"a line that is none": {files("proc/self/cgroup", "what\n"), 0},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, test.want, containerMemory(test.machine)) })
+	}
+}
+
+func TestLimitsComeFromTheConfigurationOrTheMachine(t *testing.T) {
+	server := config.Server{QueuedMaxRequestBytes: -1, SocketRequestMaxBytes: 100 << 20}
+	for name, test := range map[string]struct {
+		change                          func(*config.Server)
+		container, goLimit, descriptors int64
+		want                            limits
+	}{
+		"nothing known":     {want: limits{}},
+		"descriptors":       {descriptors: 1024, want: limits{openFiles: 512}},
+		"many descriptors":  {descriptors: 1 << 20, want: limits{openFiles: 16384}},
+		"files are set":     {func(s *config.Server) { s.MaxOpenFiles = 7 }, 0, 0, 1024, limits{openFiles: 7}},
+		"a container":       {container: 1000 << 20, want: limits{memory: 900 << 20, requestBytes: 225 << 20}},
+		"a large container": {container: 100 << 30, want: limits{memory: 90 << 30, requestBytes: 1 << 30}},
+		"a small container": {container: 100 << 20, want: limits{memory: 90 << 20, requestBytes: 200 << 20}},
+		"memory is set":     {func(s *config.Server) { s.MemoryLimit = 2 << 30 }, 1 << 30, 0, 0, limits{memory: 2 << 30, requestBytes: 512 << 20}},
+		"GOMEMLIMIT is set": {func(s *config.Server) { s.MemoryLimit = 2 << 30 }, 1 << 30, 4 << 30, 0, limits{memory: 4 << 30, requestBytes: 1 << 30}},
+		"requests are set":  {func(s *config.Server) { s.QueuedMaxRequestBytes = 300 << 20 }, 1 << 30, 0, 0, limits{memory: 966367641, requestBytes: 300 << 20}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := server
+			if test.change != nil {
+				test.change(&s)
+			}
+			require.Equal(t, test.want, decideLimits(s, test.container, test.goLimit, test.descriptors))
+		})
+	}
+}
