@@ -10,6 +10,6 @@
 // of 20 MiB. Other tests exchange the files on disk with Apache Kafka, run franz-go's own test suite, and kill the
 // server under load. A peer that is missing fails the tests; nothing is skipped.
 //
-// TIDEMARK_INTEROP_SERVER=kafka runs the same tests with Apache Kafka as the server, which shows that a test asks for
+// INTEROP_SERVER=kafka runs the same tests with Apache Kafka as the server, which shows that a test asks for
 // nothing that Kafka itself does not do.
 package interop

@@ -3,11 +3,11 @@
 # is there already, at the same version, is left alone.
 #
 # Needs on the machine: go, a JDK 17 with mvn, python3 with venv, and apt-get (as root, or with sudo) unless kcat is there.
-# Puts everything but kcat under $TIDEMARK_INTEROP_CACHE, by default .cache beside this script.
+# Puts everything but kcat under $INTEROP_CACHE, by default .cache beside this script.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-cache=${TIDEMARK_INTEROP_CACHE:-$here/.cache}
+cache=${INTEROP_CACHE:-$here/.cache}
 mkdir -p "$cache"
 
 # What a package client prints may name the registry it was pointed at; that is the machine's business, so it is cut out.

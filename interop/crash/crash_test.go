@@ -37,9 +37,9 @@ func fromEnv(t *testing.T, name string, unset int64) int64 {
 }
 
 func TestEveryAcknowledgedRecordSurvivesKill9UnderLoad(t *testing.T) {
-	rounds := fromEnv(t, "TIDEMARK_CRASH_ROUNDS", 5)
-	seed := fromEnv(t, "TIDEMARK_CRASH_SEED", time.Now().UnixNano())
-	t.Logf("TIDEMARK_CRASH_SEED=%d", seed)
+	rounds := fromEnv(t, "INTEROP_CRASH_ROUNDS", 5)
+	seed := fromEnv(t, "INTEROP_CRASH_SEED", time.Now().UnixNano())
+	t.Logf("INTEROP_CRASH_SEED=%d", seed)
 	rng := rand.New(rand.NewPCG(uint64(seed), 0))
 
 	s := start(t)

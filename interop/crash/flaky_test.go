@@ -11,8 +11,8 @@ import (
 )
 
 func TestEveryAcknowledgedRecordIsThereOnceWhenConnectionsAreCut(t *testing.T) {
-	seed := fromEnv(t, "TIDEMARK_CRASH_SEED", time.Now().UnixNano())
-	t.Logf("TIDEMARK_CRASH_SEED=%d", seed)
+	seed := fromEnv(t, "INTEROP_CRASH_SEED", time.Now().UnixNano())
+	t.Logf("INTEROP_CRASH_SEED=%d", seed)
 	s := start(t)
 	client := kgo.SeedBrokers(s.Addr())
 	network := newFlaky(uint64(seed), 1_000, 8_000_000)

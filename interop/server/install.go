@@ -22,7 +22,7 @@ func Installed() (Install, error) {
 		return Install{}, fmt.Errorf("server: the place of the sources is not known")
 	}
 	in := Install{module: filepath.Dir(filepath.Dir(file))}
-	if in.cache = os.Getenv("TIDEMARK_INTEROP_CACHE"); in.cache == "" {
+	if in.cache = os.Getenv("INTEROP_CACHE"); in.cache == "" {
 		in.cache = filepath.Join(in.module, ".cache")
 	}
 	for _, stamp := range []string{"kafka.stamp", "venv.stamp"} {

@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// Maker prepares servers of the kind under test: tidemark, or what the environment variable TIDEMARK_INTEROP_SERVER
+// Maker prepares servers of the kind under test: tidemark, or what the environment variable INTEROP_SERVER
 // names.
 type Maker struct {
 	install Install
@@ -16,12 +16,12 @@ type Maker struct {
 func UnderTest(in Install, dir string) (*Maker, error) {
 	m := &Maker{install: in}
 	var err error
-	switch name := os.Getenv("TIDEMARK_INTEROP_SERVER"); name {
+	switch name := os.Getenv("INTEROP_SERVER"); name {
 	case "", "tidemark":
 		m.binary, err = BuildTidemark(in, dir)
 	case "kafka":
 	default:
-		err = fmt.Errorf("server: TIDEMARK_INTEROP_SERVER is %q; it may be tidemark or kafka", name)
+		err = fmt.Errorf("server: INTEROP_SERVER is %q; it may be tidemark or kafka", name)
 	}
 	return m, err
 }

@@ -2,8 +2,11 @@ package server
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
 // TidemarkOptions says how to run tidemark.
@@ -37,6 +40,16 @@ func NewTidemark(o TidemarkOptions) (*Server, error) {
 	args := append([]string{"serve", "--data-dir", o.Dir, "--kafka-listen", addr, "--http-listen", "127.0.0.1:0"}, o.Args...)
 	return &Server{
 		name: "tidemark", addr: addr, dataDir: o.Dir,
-		command: func() *exec.Cmd { return exec.Command(o.Binary, args...) },
+		command: func() *exec.Cmd {
+			command := exec.Command(o.Binary, args...)
+			command.Env = withoutSettings(os.Environ())
+			return command
+		},
 	}, nil
+}
+
+// withoutSettings drops the variables that tidemark takes its configuration from, so that a developer's own settings do
+// not change what is tested.
+func withoutSettings(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, "TIDEMARK_") })
 }
