@@ -77,7 +77,7 @@ func (l *Log) appendOne(item GroupItem) (Appended, error) {
 	one[0] = GroupItem{}
 	l.mu.Unlock()
 	if err == nil && flush {
-		err = l.flush(false)
+		_, err = l.flush(false)
 	}
 	return result, err
 }

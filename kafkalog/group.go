@@ -36,7 +36,7 @@ func (l *Log) AppendGroup(items []GroupItem) {
 	if !flush {
 		return
 	}
-	if err := l.flush(false); err != nil {
+	if _, err := l.flush(false); err != nil {
 		for i := range items {
 			if items[i].Err == nil && !items[i].Result.Duplicate {
 				items[i].Err = err
@@ -300,6 +300,7 @@ func (l *Log) commitStaged(c *Config) error {
 		return l.rollBack(active, before, err)
 	}
 	active.dirty = true
+	l.mu.hole = never
 	active.size.Add(st.bytes)
 	l.producers.Lock()
 	l.producers.state.setEnd(st.end)

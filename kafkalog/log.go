@@ -38,11 +38,13 @@ type Log struct {
 		retired  []retiredFile
 		dirDirty bool // names in the directory were created or changed and not synced
 		// What a failed truncation left undone, and settle does before the next append.
-		trimOwed    bool  // the active file is longer than the log says
-		rebuildOwed bool  // the producers are not those of the records
-		lowerOwed   bool  // the log start file says a higher start than there is
-		lastFlush   int64 // ms: when everything was durable last
-		startOwed   int64 // ms: since when a log start waits to be written, -1 if none does
+		trimOwed    bool // the active file is longer than the log says
+		rebuildOwed bool // the producers are not those of the records
+		lowerOwed   bool // the log start file says a higher start than there is
+		// hole is where the records end if a truncation inside a batch left the log end above them, else never.
+		hole      int64
+		lastFlush int64 // ms: when everything was durable last
+		startOwed int64 // ms: since when a log start waits to be written, -1 if none does
 	}
 
 	// producers is guarded by its own lock, which is taken after mu and held over no I/O, so that readers of producer

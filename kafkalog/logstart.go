@@ -46,7 +46,9 @@ func (l *Log) raiseStartLocked(offset int64) error {
 	l.publish(l.view.Load().segments, offset, true)
 	newest, found := l.snapshots.newest()
 	l.producers.Lock()
+	taken := l.producers.state.lastSnap // perhaps by a roll whose flush has not written it yet
 	l.producers.state.raiseStart(offset, newest, found)
+	l.producers.state.lastSnap = max(l.producers.state.lastSnap, taken)
 	l.producers.Unlock()
 	return l.epochs.truncateFromStart(offset, true)
 }

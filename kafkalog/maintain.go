@@ -69,7 +69,7 @@ func (l *Log) MaintainDeferringDeletions(now time.Time) (DueDeletions, error) {
 	flush := l.flushDue() <= ms
 	l.mu.Unlock()
 	if flush {
-		if err := l.flush(false); err != nil {
+		if _, err := l.flush(false); err != nil {
 			return DueDeletions{}, err
 		}
 	}

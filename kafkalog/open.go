@@ -45,6 +45,7 @@ func Open(env *Env, dir string, o Options) (*Log, error) {
 	l := &Log{env: env, dir: dir}
 	l.config.Store(&c)
 	l.mu.startOwed = -1
+	l.mu.hole = never
 	l.mu.lastFlush = env.nowMs()
 	l.mu.stage.init()
 	l.producers.state = newProducerState()

@@ -19,7 +19,7 @@ type ReadPlan struct {
 	log      *Log
 	view     *view
 	fetch    int64
-	limit    int64
+	limit    int64 // not above the log end of that moment
 	maxBytes int64
 	next     int // index in view of the segment after the last one in parts
 	parts    []planPart
@@ -68,7 +68,8 @@ func (l *Log) planOnce(fetch, limit int64, maxBytes int) (*ReadPlan, error) {
 	if err := p.view.checkFetch(fetch, end); err != nil {
 		return p, err
 	}
-	if fetch >= limit || fetch >= end {
+	p.limit = min(limit, end) // what is appended later does not belong to the plan
+	if fetch >= p.limit {
 		p.next = len(p.view.segments)
 		return p, nil
 	}
@@ -169,13 +170,13 @@ func (p *ReadPlan) Regions() (*Regions, error) {
 	sel := selection{fetch: p.fetch, limit: p.limit, budget: p.maxBytes}
 	for i := 0; !sel.done; i++ {
 		if i == len(p.parts) {
-			if sel.found {
-				break // a plan may under-fill, but never leaves out its first batch
-			}
-			if more, err := p.addPart(); err != nil {
+			// What was held when the plan was made begins before the first batch, so there may be room for more.
+			more, err := p.addPart()
+			if err != nil && !sel.found {
 				out.Release()
 				return nil, err
-			} else if !more {
+			}
+			if err != nil || !more {
 				break
 			}
 		}

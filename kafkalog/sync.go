@@ -7,7 +7,7 @@ package kafkalog
 // The error is of class [ErrStorage]. After a failed flush the log refuses appends until it is opened again, and every
 // further call returns the same error: what the device did with the bytes is not known.
 func (l *Log) Sync() error {
-	if err := l.flush(true); err != nil {
+	if _, err := l.flush(true); err != nil {
 		return err
 	}
 	return l.FlushLogStartCheckpoint()
@@ -16,36 +16,30 @@ func (l *Log) Sync() error {
 // SyncTo makes the records that were appended before the call durable and returns the offset below which everything now
 // is. It spares what recovery rebuilds, the indexes of the active segment, and costs one fsync when nothing rolled.
 // Otherwise it is [Log.Sync].
-func (l *Log) SyncTo() (int64, error) {
-	err := l.flush(false)
-	return l.flushed.Load(), err
-}
+func (l *Log) SyncTo() (int64, error) { return l.flush(false) }
 
-// flush makes the log durable up to its present end. Syncs of one log do not overlap; the writer's lock is held only to
-// see what there is to do.
-func (l *Log) flush(indexes bool) error {
+// flush makes the log durable up to its present end, which it returns. Syncs of one log do not overlap; the writer's lock
+// is held only to see what there is to do.
+func (l *Log) flush(indexes bool) (int64, error) {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
-	return l.flushLocked(indexes)
-}
-
-// flushLocked is flush for those who hold syncMu.
-func (l *Log) flushLocked(indexes bool) error {
 	job, err := l.planFlush(indexes)
+	if err == nil {
+		if err = job.run(l); err != nil {
+			l.fail(err)
+		}
+	}
 	if err != nil {
-		return err
+		return l.flushed.Load(), err
 	}
-	if err := job.run(l); err != nil {
-		l.fail(err)
-		return err
-	}
-	l.advanceFlushed(job.end)
-	return nil
+	l.advanceFlushed(job.flushed)
+	return job.end, nil
 }
 
 // flushJob is what one flush has to do.
 type flushJob struct {
-	end     int64
+	end     int64 // log end that becomes durable
+	flushed int64 // recovery point that results
 	active  *segment
 	records bool // the active segment has unsynced records
 	indexes bool // write and sync its indexes as well
@@ -63,7 +57,10 @@ func (l *Log) planFlush(indexes bool) (flushJob, error) {
 		return flushJob{}, err
 	}
 	active := l.view.Load().active()
-	job := flushJob{end: l.end.Load(), active: active, records: active.dirty, indexes: indexes, names: l.mu.dirDirty}
+	end := l.end.Load()
+	job := flushJob{
+		end: end, flushed: min(end, l.mu.hole), active: active, records: active.dirty, indexes: indexes, names: l.mu.dirDirty,
+	}
 	if indexes {
 		if err := active.writeIndexes(); err != nil {
 			return flushJob{}, err

@@ -45,7 +45,7 @@ func (l *Log) truncateLocked(offset int64) error {
 	}
 	// Whatever failed, what is left is one whole log, and everything follows its end.
 	end := l.end.Load()
-	l.flushed.Store(min(l.flushed.Load(), end))
+	l.flushed.Store(min(l.flushed.Load(), end, l.mu.hole))
 	err = errors.Join(err, l.cutEpochs(end))
 	err = errors.Join(err, l.rebuildProducers())
 	// Before the next append no crash may bring back a segment, or a snapshot that proves what is no longer true.
@@ -83,6 +83,7 @@ func (l *Log) dropActive() error {
 	}
 	l.setTail(active, next, file)
 	l.mu.trimOwed = false
+	l.mu.hole = next.base // at least so far reach its records
 	l.publish(v.segments[:last], min(v.start, active.base), v.established)
 	l.end.Store(active.base)
 	l.retired(active, "truncate")
@@ -110,7 +111,7 @@ func (s *segment) reactivate() error {
 func (l *Log) cutActive(offset int64) error {
 	v := l.view.Load()
 	old := v.active()
-	cut, err := old.cutPosition(offset)
+	cut, kept, err := old.cutPosition(offset)
 	if err != nil {
 		return err
 	}
@@ -127,6 +128,9 @@ func (l *Log) cutActive(offset int64) error {
 	segments := append(v.segments[:len(v.segments)-1:len(v.segments)-1], next)
 	l.publish(segments, min(v.start, offset), v.established)
 	l.end.Store(offset)
+	// Inside a batch the offset lies above what is left, and recovery would miss the records between the two.
+	l.mu.hole = kept
+	l.flushed.Store(min(l.flushed.Load(), kept))
 	old.cutAt.Store(cut)
 	l.mu.trimOwed = true
 	err = errors.Join(err, l.trimActive())
@@ -136,20 +140,27 @@ func (l *Log) cutActive(offset int64) error {
 	return err
 }
 
-// cutPosition returns where the batch that holds or follows the offset begins, or the segment's size.
-func (s *segment) cutPosition(offset int64) (int64, error) {
+// cutPosition returns where the batch that holds or follows the offset begins, or the segment's size, and an offset that
+// the batches before it reach at least.
+func (s *segment) cutPosition(offset int64) (position, kept int64, err error) {
 	r, err := s.reader()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer r.close()
 	walk, err := r.walkFrom(offset)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer walk.close()
-	_, at, _, err := walk.seek(offset)
-	return at, err
+	for kept = s.base; ; {
+		position = walk.position
+		h, found, err := walk.next()
+		if err != nil || !found || h.LastOffset() >= offset {
+			return position, kept, err
+		}
+		kept = h.NextOffset()
+	}
 }
 
 // cutIndexes drops what the indexes say of the offset and what follows. An index that cannot be read is emptied: it is
@@ -215,6 +226,7 @@ func (l *Log) resetLocked(offset int64) error {
 		return err
 	}
 	l.mu.trimOwed = false
+	l.mu.hole = never
 	l.mu.startOwed = -1
 	l.end.Store(offset)
 	l.flushed.Store(min(l.flushed.Load(), offset))

@@ -107,6 +107,9 @@ func (l *Log) takeSnapshotLocked() error {
 	if err := l.settle(); err != nil {
 		return err
 	}
+	if base := l.view.Load().active().base; l.end.Load() == base && l.flushed.Load() < base {
+		return nil // a boundary snapshot, which only the background flush may write
+	}
 	l.producers.Lock()
 	l.producers.state.setEnd(l.end.Load())
 	last := l.producers.state.lastSnap
