@@ -139,7 +139,7 @@ func TestSnappyAgreesWithTheLibraryOnRealBlocks(t *testing.T) {
 	}
 }
 
-func lz4Frame(t *testing.T, raw []byte, options ...lz4.Option) []byte {
+func lz4Frame(t testing.TB, raw []byte, options ...lz4.Option) []byte {
 	var out bytes.Buffer
 	w := lz4.NewWriter(&out)
 	require.NoError(t, w.Apply(options...))
@@ -235,7 +235,7 @@ func TestXXHash32Vectors(t *testing.T) {
 	require.Equal(t, uint32(0xe2293b2f), xxhash32([]byte("Nobody inspects the spammish repetition")))
 }
 
-func zstdFrame(t *testing.T, raw []byte, options ...zstd.EOption) []byte {
+func zstdFrame(t testing.TB, raw []byte, options ...zstd.EOption) []byte {
 	w, err := zstd.NewWriter(nil, append(options, zstd.WithEncoderConcurrency(1))...)
 	require.NoError(t, err)
 	defer w.Close()
@@ -243,7 +243,7 @@ func zstdFrame(t *testing.T, raw []byte, options ...zstd.EOption) []byte {
 }
 
 // zstdStream returns a frame that does not say its content size and declares the encoder's window.
-func zstdStream(t *testing.T, raw []byte, options ...zstd.EOption) []byte {
+func zstdStream(t testing.TB, raw []byte, options ...zstd.EOption) []byte {
 	var out bytes.Buffer
 	w, err := zstd.NewWriter(&out, append(options, zstd.WithEncoderConcurrency(1))...)
 	require.NoError(t, err)
