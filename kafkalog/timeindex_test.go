@@ -274,10 +274,12 @@ func TestTheTimeIndexAgreesWithALinearScan(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"append": func(t *rapid.T) {
 				require.NoError(t, x.activate())
+				timestampStep := rapid.Int64Range(0, 3).Draw(t, "timestamp step")
+				offsetStep := rapid.Int64Range(0, 2).Draw(t, "offset step")
 				for range rapid.SampledFrom([]int{1, 3, 300, spillEntries}).Draw(t, "entries") {
 					next := last()
-					next.timestamp += rapid.Int64Range(0, 3).Draw(t, "timestamp step")
-					next.offset += rapid.Int64Range(0, 2).Draw(t, "offset step")
+					next.timestamp += timestampStep
+					next.offset += offsetStep
 					require.NoError(t, x.maybeAppend(next.timestamp, next.offset, false))
 					if next.timestamp > last().timestamp {
 						naive = append(naive, next)
