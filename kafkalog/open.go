@@ -100,6 +100,9 @@ func (ld *loader) load() error {
 	if err := ld.findEnd(); err != nil {
 		return err
 	}
+	if err := ld.repairTransactions(names); err != nil {
+		return err
+	}
 	if err := ld.honourStart(); err != nil {
 		return err
 	}
