@@ -48,6 +48,8 @@ func TestTheLogAgreesWithAPlainModel(t *testing.T) {
 			"powerCut":     m.powerCut,
 			"assignEpoch":  m.assignEpoch,
 			"takeSnapshot": m.takeSnapshot,
+			"transact":     m.transact,
+			"endTxn":       m.endTransaction,
 			"flushRolled":  m.flushRolled,
 		})
 	})
@@ -216,6 +218,72 @@ func (m *model) appendDuplicate(t *rapid.T) {
 			require.Equal(t, b.last(), a.LastOffset)
 		}
 	}
+}
+
+// Producers of transactions; they begin where the log says they stand.
+const firstTransactional, lastTransactional = 11, 13
+
+func (m *model) transact(t *rapid.T) {
+	m.seed++
+	d := data{
+		records: 1, size: rapid.IntRange(0, 100).Draw(t, "size"), seed: m.seed, ts: epochMs + int64(m.seed), txn: true,
+		producer: rapid.Int64Range(firstTransactional, lastTransactional).Draw(t, "producer"),
+	}
+	if entry, found := m.log.ProducerStateEntry(d.producer); found {
+		d.sequence = entry.LastSequence + 1
+	}
+	o := AppendOptions{LeaderEpoch: m.epoch(t)}
+	b := d.build(t)
+	_, err := m.log.AppendVerbatim(b, o)
+	require.NoError(t, err)
+	m.add(b, []int64{d.ts}, m.end, o.LeaderEpoch)
+}
+
+func (m *model) endTransaction(t *rapid.T) {
+	producer := rapid.Int64Range(firstTransactional, lastTransactional).Draw(t, "producer")
+	b := marker(producer, 0, rapid.Bool().Draw(t, "commit"))
+	o := AppendOptions{LeaderEpoch: m.epoch(t), Origin: Coordinator}
+	_, err := m.log.Append(b, o)
+	require.NoError(t, err)
+	m.add(b, []int64{epochMs}, m.end, o.LeaderEpoch)
+}
+
+// checkTransactions replays the batches, if none of them is gone.
+func (m *model) checkTransactions(t *rapid.T) {
+	if m.start > 0 || m.log.FirstSegmentBase() > 0 {
+		return
+	}
+	open := map[int64]int64{}
+	var aborted []AbortedTxn
+	for _, b := range m.batches {
+		h := b.bytes.Header()
+		control, isControl, err := b.bytes.Control()
+		require.NoError(t, err)
+		first, isOpen := open[h.ProducerID]
+		switch {
+		case isControl && isOpen:
+			delete(open, h.ProducerID)
+			if control.Type == batch.Abort {
+				stable := h.BaseOffset + 1
+				for _, other := range open {
+					stable = min(stable, other)
+				}
+				aborted = append(aborted, AbortedTxn{
+					ProducerID: h.ProducerID, FirstOffset: first, LastOffset: h.BaseOffset, LastStableOffset: stable,
+				})
+			}
+		case !isControl && h.IsTransactional() && !isOpen:
+			open[h.ProducerID] = h.BaseOffset
+		}
+	}
+	stable := m.end
+	for _, first := range open {
+		stable = min(stable, first)
+	}
+	require.Equal(t, stable, m.log.LastStable(m.end))
+	got, err := m.log.AbortedInRange(0, m.end)
+	require.NoError(t, err)
+	require.Equal(t, aborted, got)
 }
 
 // selected is what a raw read has to return.
@@ -416,7 +484,13 @@ func (m *model) reopen(t *rapid.T) {
 
 // liveProducers are those whose last batch was not deleted; the log may forget the others.
 func (m *model) liveProducers() []ProducerSnapshotEntry {
-	return slices.DeleteFunc(m.log.ProducerStateSnapshot(), func(p ProducerSnapshotEntry) bool { return p.LastOffset < m.start })
+	live := slices.DeleteFunc(m.log.ProducerStateSnapshot(), func(p ProducerSnapshotEntry) bool { return p.LastOffset < m.start })
+	for i := range live {
+		if m.start > 0 {
+			live[i].CoordinatorEpoch = -1 // the marker may be deleted
+		}
+	}
+	return live
 }
 
 // endsWithLastBatch is what a reopen makes of a log that was truncated inside a batch, or not written to since.
@@ -497,9 +571,10 @@ func (m *model) check(t *rapid.T) {
 	require.Equal(t, m.end, m.log.LogEnd())
 	require.Empty(t, m.log.Check(), "%s", m.log)
 	require.Empty(t, eventsOf[FailedEvent](m.bench))
+	m.checkTransactions(t)
 	last := map[int64]modelBatch{}
 	for _, b := range m.batches {
-		if b.bytes.ProducerID() >= 0 && b.base() >= m.start {
+		if id := b.bytes.ProducerID(); id >= 0 && id < firstTransactional && b.base() >= m.start {
 			last[b.bytes.ProducerID()] = b
 		}
 	}
