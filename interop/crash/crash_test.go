@@ -72,7 +72,7 @@ func TestEveryAcknowledgedRecordSurvivesKill9UnderLoad(t *testing.T) {
 // start starts the server under test with an empty topic and stops it at the end of the test.
 func start(t *testing.T) *server.Server {
 	t.Helper()
-	install, err := server.Installed()
+	install, err := server.Located()
 	require.NoError(t, err)
 	dir := t.TempDir()
 	maker, err := server.UnderTest(install, dir)

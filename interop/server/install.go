@@ -14,9 +14,8 @@ type Install struct {
 	module string // the directory of this module
 }
 
-// Installed returns the peers that setup.sh installed. It fails, naming the command to run, when they are not there: a
-// missing peer is never a reason to skip.
-func Installed() (Install, error) {
+// Located returns where the peers are, installed or not. It is enough for tidemark alone.
+func Located() (Install, error) {
 	_, file, _, ok := runtime.Caller(0)
 	if !ok {
 		return Install{}, fmt.Errorf("server: the place of the sources is not known")
@@ -25,15 +24,31 @@ func Installed() (Install, error) {
 	if in.cache = os.Getenv("INTEROP_CACHE"); in.cache == "" {
 		in.cache = filepath.Join(in.module, ".cache")
 	}
+	return in, nil
+}
+
+// Installed returns the peers that setup.sh installed. It fails, naming the command to run, when they are not there: a
+// missing peer is never a reason to skip.
+func Installed() (Install, error) {
+	in, err := Located()
+	if err != nil {
+		return Install{}, err
+	}
+	return in, in.check()
+}
+
+// check returns an error unless all peers are installed.
+func (in Install) check() error {
+	setup := filepath.Join(in.module, "setup.sh")
 	for _, stamp := range []string{"kafka.stamp", "venv.stamp"} {
 		if _, err := os.Stat(filepath.Join(in.cache, stamp)); err != nil {
-			return Install{}, fmt.Errorf("server: the peers are not installed, run %s: %w", filepath.Join(in.module, "setup.sh"), err)
+			return fmt.Errorf("server: the peers are not installed, run %s: %w", setup, err)
 		}
 	}
 	if _, err := exec.LookPath("kcat"); err != nil {
-		return Install{}, fmt.Errorf("server: kcat is not installed, run %s: %w", filepath.Join(in.module, "setup.sh"), err)
+		return fmt.Errorf("server: kcat is not installed, run %s: %w", setup, err)
 	}
-	return in, nil
+	return nil
 }
 
 // Java returns a command that runs a main class of Apache Kafka or of its tools in a small JVM.

@@ -20,6 +20,7 @@ func UnderTest(in Install, dir string) (*Maker, error) {
 	case "", "tidemark":
 		m.binary, err = BuildTidemark(in, dir)
 	case "kafka":
+		err = in.check()
 	default:
 		err = fmt.Errorf("server: INTEROP_SERVER is %q; it may be tidemark or kafka", name)
 	}
