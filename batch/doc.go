@@ -15,7 +15,7 @@
 //   - [*MagicError]: a whole batch of another format version (0 and 1 are Kafka before 0.11).
 //   - [*CRCError]: the batch is damaged.
 //   - [*DecodeError]: the records do not decompress or do not parse. It wraps [*RecordTooLargeError],
-//     [*DecompressedTooLargeError], [*UnknownCodecError] or a description.
+//     [*DecompressedTooLargeError], [*UnknownCodecError], [*PayloadError] or a description.
 //   - [*ControlSizeError], [*ControlVersionError]: a control record that cannot be understood.
 //   - [*ValidationError]: a client's batch was refused; its Kind says which answer the client gets.
 //

@@ -22,9 +22,9 @@ import (
 //	BD   7 reserved, 0 | 6-4 the largest block: 4 is 64 KiB, 5 256 KiB, 6 1 MiB, 7 4 MiB | 3-0 reserved, 0
 //	HC   the second byte of xxHash32 over FLG, BD and content size
 //
-// Bit 31 of a block's size says that the block is stored as it is, and means nothing in the end mark. Block checksums are verified; content size and
-// content checksum are skipped, as Kafka does: the batch's own checksum covers them. Nothing may follow the frame. We
-// write FLG 60, BD 40, HC 82 and store a block that compression does not shrink.
+// Bit 31 of a block's size says that the block is stored as it is, and means nothing in the end mark. Block checksums
+// are verified; content size and content checksum are skipped, as Kafka does: the batch's own checksum covers them.
+// Nothing may follow the frame. We write FLG 60, BD 40, HC 82 and store a block that compression does not shrink.
 const (
 	lz4Magic           = 0x184d2204
 	lz4Version         = 0x40

@@ -171,7 +171,9 @@ func fieldSizeOf(n int) int64 {
 }
 
 // appendRecord encodes a record behind dst. size is its bodySize.
-func appendRecord(dst []byte, size int32, timestampDelta int64, offsetDelta int32, key, value []byte, headers []RecordHeader) []byte {
+func appendRecord(
+	dst []byte, size int32, timestampDelta int64, offsetDelta int32, key, value []byte, headers []RecordHeader,
+) []byte {
 	dst = appendVarint32(dst, size)
 	dst = append(dst, 0)
 	dst = appendVarint64(dst, timestampDelta)
