@@ -13,7 +13,7 @@ import (
 
 // Report is the outcome of one [Ledger.Verify].
 type Report struct {
-	Acked      int64 // acknowledgements written down so far
+	Acked      int64 // acknowledgements written down when the reading began
 	Unknown    int64 // records whose fate the writer was not told
 	Read       int64 // records that the log holds
 	Violations []Violation
@@ -42,6 +42,7 @@ func (r Report) Err() error {
 // of the clients that read. The error says that the server could not be read; broken promises are in the report, with
 // those noticed earlier.
 func (l *Ledger) Verify(ctx context.Context, client ...kgo.Opt) (Report, error) {
+	report := Report{Acked: l.Acks()}
 	promised := l.promised() // before the ends are asked for, so that all of it must lie below them
 	starts, ends, err := l.bounds(ctx, client)
 	if err != nil {
@@ -54,7 +55,6 @@ func (l *Ledger) Verify(ctx context.Context, client ...kgo.Opt) (Report, error) 
 	if err := l.readAll(ctx, client, checks); err != nil {
 		return Report{}, err
 	}
-	var report Report
 	for _, c := range checks {
 		c.finish()
 		report.Read += c.read
@@ -64,7 +64,7 @@ func (l *Ledger) Verify(ctx context.Context, client ...kgo.Opt) (Report, error) 
 			l.Violated(Violation{Partition: p, Offset: -1, What: "the partition is gone"})
 		}
 	}
-	report.Acked, report.Unknown, report.Violations = l.Acks(), l.Unknowns(), l.Violations()
+	report.Unknown, report.Violations = l.Unknowns(), l.Violations()
 	return report, nil
 }
 
