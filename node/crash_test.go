@@ -23,7 +23,7 @@ import (
 
 // underLoad runs clients against a machine while stop stops it several times, and holds it to what it told them.
 func underLoad(t *testing.T, stops int, stop func(m *nodetest.Machine, i int)) {
-	m := nodetest.New(t)
+	m := machine(t)
 	m.Start()
 	createTopic(t, client(t, m), 2, map[string]string{"segment.bytes": "1073741824"}, "loaded")
 
@@ -58,7 +58,7 @@ func TestF16_RetriesOverRestartsUnderLoadWriteNothingTwice(t *testing.T) {
 
 func TestF79_EveryAcknowledgedChangeSurvivesAPowerCut(t *testing.T) {
 	for seed := range uint64(8) {
-		m := nodetest.New(t)
+		m := machine(t)
 		m.Start()
 		c := client(t, m)
 		admin := kadm.NewClient(c)
@@ -122,7 +122,7 @@ func fit(m *nodetest.Machine, n int64) *fuse {
 
 func TestF79_ACrashAtAnyStepOfCreatingATopicLeavesNoneOrTheWhole(t *testing.T) {
 	for step := int64(0); ; step++ {
-		m := nodetest.New(t)
+		m := machine(t)
 		f := fit(m, step)
 		m.Start()
 		c := client(t, m, kgo.RequestRetries(0))
@@ -158,7 +158,7 @@ func TestF79_ACrashAtAnyStepOfCreatingATopicLeavesNoneOrTheWhole(t *testing.T) {
 
 func TestF79_ACrashAtAnyStepOfDeletingATopicLeavesTheWholeOrNone(t *testing.T) {
 	for step := int64(0); ; step++ {
-		m := nodetest.New(t)
+		m := machine(t)
 		f := fit(m, step)
 		m.Start()
 		c := client(t, m, kgo.RequestRetries(0))
@@ -222,7 +222,7 @@ func exists(f vfs.FS, name string) bool {
 }
 
 func TestCancellingAStartClosesWhatItHadOpened(t *testing.T) {
-	m := nodetest.New(t)
+	m := machine(t)
 	m.Start()
 	createTopic(t, client(t, m), 20, nil, "orders")
 	m.CutPower(nodetest.Cut{Keep: 1})

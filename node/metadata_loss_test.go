@@ -139,7 +139,7 @@ func TestF13_AMissingMetadataLogIsRefusedAndSaysWhatWasFound(t *testing.T) {
 }
 
 func TestF13_AnEmptyMetadataLogIsRefusedWhenThereIsData(t *testing.T) {
-	m := nodetest.New(t)
+	m := machine(t)
 	m.Start()
 	createTopic(t, client(t, m), 1, nil, "orders")
 	m.Stop()
@@ -151,7 +151,7 @@ func TestF13_AnEmptyMetadataLogIsRefusedWhenThereIsData(t *testing.T) {
 }
 
 func TestF13_DirectoriesThatTheMetadataDoesNotKnowAreMovedAsideAndComeBack(t *testing.T) {
-	m := nodetest.New(t)
+	m := machine(t)
 	m.Start()
 	c := client(t, m)
 	createTopic(t, c, 2, nil, "orders")
@@ -185,7 +185,7 @@ func TestF13_DirectoriesThatTheMetadataDoesNotKnowAreMovedAsideAndComeBack(t *te
 }
 
 func TestADirectoryOfAnotherNodeOrClusterIsRefused(t *testing.T) {
-	m := nodetest.New(t)
+	m := machine(t)
 	m.Start()
 	m.Stop()
 	var identity *node.IdentityError
@@ -217,7 +217,7 @@ func TestOneProcessAtATimeHasTheDataDirectory(t *testing.T) {
 }
 
 func TestALostDirectoryIsMadeAnewWhereTheOldOneEnded(t *testing.T) {
-	m := nodetest.New(t)
+	m := machine(t)
 	m.Start()
 	c := client(t, m)
 	createTopic(t, c, 2, nil, "orders")
@@ -232,7 +232,7 @@ func TestALostDirectoryIsMadeAnewWhereTheOldOneEnded(t *testing.T) {
 }
 
 func TestAPartitionThatCannotBeOpenedKeepsNoOtherFromBeing(t *testing.T) {
-	m := nodetest.New(t)
+	m := machine(t)
 	m.Start()
 	c := client(t, m)
 	createTopic(t, c, 2, nil, "orders")

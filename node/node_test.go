@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,13 +14,45 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
 
+	"github.com/tidemark-io/tidemark/kafkalog"
 	"github.com/tidemark-io/tidemark/node/nodetest"
+	"github.com/tidemark-io/tidemark/vfs/memfs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds what a test waits for when something is wrong.
 const patience = 30 * time.Second
+
+// machine is a machine whose disk is checked when the test is over and the node was stopped.
+func machine(t *testing.T) *nodetest.Machine {
+	t.Helper()
+	var m *nodetest.Machine
+	t.Cleanup(func() { checkLogs(t, m) })
+	m = nodetest.New(t)
+	return m
+}
+
+// checkLogs opens every log on a copy of the machine's disk and checks it.
+func checkLogs(t *testing.T, m *nodetest.Machine) {
+	t.Helper()
+	disk := m.FS.Crash(memfs.CrashOptions{KeepUnsynced: 1})
+	if !exists(disk, "data/.kafka_cleanshutdown") {
+		return // the test ended in a crash
+	}
+	env := kafkalog.NewEnv(kafkalog.EnvOptions{FS: disk})
+	entries, err := disk.List(nodetest.DataDir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		if !e.IsDir() || strings.Contains(e.Name(), ".") {
+			continue
+		}
+		l, err := kafkalog.Open(env, path.Join(nodetest.DataDir, e.Name()), kafkalog.Options{Clean: true})
+		require.NoError(t, err)
+		require.Empty(t, l.Check(), e.Name())
+	}
+	require.NoError(t, env.Close())
+}
 
 // client is a Kafka client of the machine's node, closed with the test.
 func client(t *testing.T, m *nodetest.Machine, o ...kgo.Opt) *kgo.Client {
@@ -98,7 +132,7 @@ func consume(t *testing.T, m *nodetest.Machine, topic string) map[position]strin
 }
 
 func TestAServerKeepsWhatItAcknowledgedOverARestart(t *testing.T) {
-	m := nodetest.New(t)
+	m := machine(t)
 	m.Start()
 	c := client(t, m)
 	createTopic(t, c, 3, nil, "orders")

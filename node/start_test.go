@@ -39,7 +39,7 @@ func get(t *testing.T, addr, what string) (code int, body string) {
 }
 
 func TestF60_RecoveryIsAliveAndNotReadyAndSaysHowFarItIs(t *testing.T) {
-	m := nodetest.New(t)
+	m := machine(t)
 	m.Start()
 	createTopic(t, client(t, m), 10, nil, "orders")
 	m.CutPower(nodetest.Cut{Keep: 1})
@@ -81,7 +81,7 @@ func TestF60_RecoveryIsAliveAndNotReadyAndSaysHowFarItIs(t *testing.T) {
 }
 
 func TestF60_ClosingWithClientsConnectedAnswersThemAndIsHarmlessTwice(t *testing.T) {
-	m := nodetest.New(t)
+	m := machine(t)
 	n := m.Start()
 	c := client(t, m, kgo.ConsumeTopics("orders"))
 	createTopic(t, c, 1, nil, "orders")
@@ -106,7 +106,7 @@ func TestF60_ClosingWithClientsConnectedAnswersThemAndIsHarmlessTwice(t *testing
 }
 
 func TestF60_AHungDiskDoesNotHoldUpTheEndForEver(t *testing.T) {
-	m := nodetest.New(t)
+	m := machine(t)
 	var hang atomic.Bool
 	release := make(chan struct{})
 	m.Wrap = func(base vfs.FS) vfs.FS {
@@ -126,9 +126,16 @@ func TestF60_AHungDiskDoesNotHoldUpTheEndForEver(t *testing.T) {
 	over, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, m.TryStop(over), context.DeadlineExceeded)
-	hang.Store(false)
-	close(release) // so that what was given up can end
 	require.False(t, exists(m.FS, "data/.kafka_cleanshutdown"))
+	hang.Store(false)
+	close(release) // what was given up ends by itself, the HTTP listener near the end
+	require.Eventually(t, func() bool {
+		conn, err := net.Dial("tcp", m.HTTPAddr())
+		if err == nil {
+			_ = conn.Close() // it only asks whether somebody listens
+		}
+		return err != nil
+	}, patience, 5*time.Millisecond)
 	c.Close()
 	m.FS = m.FS.CrashClean()
 	m.Wrap = nil
@@ -151,7 +158,7 @@ func metric(t *testing.T, m *nodetest.Machine, name string) string {
 
 func TestF37_CrashesDuringRecoveryEndInWhatOneRecoveryEndsIn(t *testing.T) {
 	// The first crash leaves a disk; every way to crash again while recovering it must lead to the same log.
-	first := nodetest.New(t)
+	first := machine(t)
 	first.Start()
 	c := client(t, first)
 	createTopic(t, c, 1, nil, "orders")
@@ -163,7 +170,7 @@ func TestF37_CrashesDuringRecoveryEndInWhatOneRecoveryEndsIn(t *testing.T) {
 	disk := first.FS
 
 	for step := int64(0); ; step++ {
-		m := nodetest.New(t)
+		m := machine(t)
 		m.Meta, m.FS = first.Meta, disk.Crash(memfs.CrashOptions{KeepUnsynced: 1})
 		f := fit(m, step)
 		f.lit.Store(true)
@@ -182,7 +189,7 @@ func TestF37_CrashesDuringRecoveryEndInWhatOneRecoveryEndsIn(t *testing.T) {
 }
 
 func TestF37_CheckpointsBeyondTheLogAreNotBelieved(t *testing.T) {
-	m := nodetest.New(t)
+	m := machine(t)
 	m.Start()
 	c := client(t, m)
 	createTopic(t, c, 1, nil, "orders")
@@ -201,7 +208,7 @@ func TestF37_CheckpointsBeyondTheLogAreNotBelieved(t *testing.T) {
 }
 
 func TestF77_AStartReadsNoMoreThanWhatMayNotBeOnDisk(t *testing.T) {
-	m := nodetest.New(t)
+	m := machine(t)
 	m.Start()
 	c := client(t, m, kgo.ProducerBatchCompression(kgo.NoCompression()))
 	const partitions, segments, mib = 3, 4, 1 << 20
@@ -238,7 +245,7 @@ func TestF77_AStartReadsNoMoreThanWhatMayNotBeOnDisk(t *testing.T) {
 }
 
 func TestTheLeaderEpochRisesOnlyAfterAnUncleanStop(t *testing.T) {
-	m := nodetest.New(t)
+	m := machine(t)
 	m.Start()
 	createTopic(t, client(t, m), 1, nil, "orders")
 	epoch := func() int32 {
@@ -260,7 +267,7 @@ func TestTheLeaderEpochRisesOnlyAfterAnUncleanStop(t *testing.T) {
 }
 
 func TestF74_TheFirstWriteToAnAutoCreatedTopicSucceeds(t *testing.T) {
-	m := nodetest.New(t)
+	m := machine(t)
 	m.Start()
 	var failed []error
 	for i := range 20 {
@@ -274,7 +281,7 @@ func TestF74_TheFirstWriteToAnAutoCreatedTopicSucceeds(t *testing.T) {
 }
 
 func TestManyClientsMayCreateTheSameTopicAtOnceAndOneDoes(t *testing.T) {
-	m := nodetest.New(t)
+	m := machine(t)
 	m.Start()
 	var created atomic.Int64
 	var clients sync.WaitGroup

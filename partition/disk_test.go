@@ -30,6 +30,7 @@ type disk struct {
 	logs       []*Log
 	clean      bool
 	epoch      int32
+	future     []string // logs that were said to hold records from the future
 }
 
 func newDisk(t *testing.T) *disk {
@@ -41,7 +42,9 @@ func newDisk(t *testing.T) *disk {
 
 func (d *disk) boot() {
 	d.faults = faultfs.New(d.mem, nil)
-	d.env = kafkalog.NewEnv(kafkalog.EnvOptions{FS: d.faults})
+	d.env = kafkalog.NewEnv(kafkalog.EnvOptions{FS: d.faults, Events: kafkalog.Events{
+		FutureTimestamp: func(e kafkalog.FutureTimestampEvent) { d.future = append(d.future, e.Dir) },
+	}})
 	d.flusher = NewFlusher(FlusherOptions{})
 	d.maintainer = NewMaintainer(MaintainerOptions{})
 	d.logs = nil
@@ -60,10 +63,13 @@ func (d *disk) open(index int32) *Log {
 	return l
 }
 
-// stop closes everything in order.
+// stop closes everything in order, after a check of what is in the logs.
 func (d *disk) stop() error {
 	var err error
 	for _, l := range d.logs {
+		for _, f := range l.store.(*kafkalog.Log).Check() {
+			err = errors.Join(err, errors.New(f.String()))
+		}
 		err = errors.Join(err, l.Close())
 	}
 	d.maintainer.Close()
@@ -451,6 +457,43 @@ func TestF10_AFailedFsyncEndsTheLogUntilItIsOpenedAgain(t *testing.T) {
 	require.Equal(t, "0:kept", values(t, l, ReadUncommitted)[0])
 	next := put(t, l, "after")
 	require.Equal(t, l.Offsets().LogEnd-1, next.BaseOffset)
+	require.NoError(t, d.stop())
+}
+
+func TestF44_RecordsFromTheFutureAreRefusedUnlessTheTopicTakesThem(t *testing.T) {
+	tenYears := time.Now().AddDate(10, 0, 0)
+	future := func(ts int64) []byte {
+		b := batch.NewBuilder(batch.BuilderOptions{})
+		b.Add(ts, []byte("k"), []byte("from the future"))
+		built, err := b.Build()
+		require.NoError(t, err)
+		return bytes.Clone(built)
+	}
+	d := newDisk(t)
+	l := d.open(0)
+	for _, ts := range []int64{tenYears.UnixMilli(), time.Now().UnixMicro()} {
+		_, err := l.Append(t.Context(), future(ts), AppendOptions{})
+		var invalid *batch.ValidationError
+		require.ErrorAs(t, err, &invalid)
+		require.Equal(t, batch.InvalidTimestamp, invalid.Kind)
+	}
+
+	// A topic that takes them keeps them from retention by age, says so, and still bounds its size.
+	l.SetConfig(newSettingsOf(t, map[string]string{
+		"message.timestamp.after.max.ms": "9223372036854775807", "retention.ms": "60000",
+	}))
+	a, err := l.Append(t.Context(), future(tenYears.UnixMilli()), AppendOptions{})
+	require.NoError(t, err)
+	require.NoError(t, a.Wait(t.Context()))
+	later := time.Now().Add(time.Hour)
+	require.Empty(t, d.future)
+	l.retain(later)
+	require.Equal(t, []string{"data/orders-0"}, d.future)
+	require.Zero(t, l.Offsets().LogStart)
+
+	l.SetConfig(newSettingsOf(t, map[string]string{"retention.bytes": "0"}))
+	l.retain(later)
+	require.Equal(t, int64(1), l.Offsets().LogStart)
 	require.NoError(t, d.stop())
 }
 
