@@ -57,6 +57,7 @@ type conn struct {
 // outgoing is an answer in the queue.
 type outgoing struct {
 	answer  answer
+	weight  int64       // of the answer before it was written
 	done    RequestDone // but for what the writer finds out
 	arrived time.Time
 }
@@ -140,7 +141,7 @@ func (c *conn) writeAnswers() {
 	defer w.stopTimer()
 	for out := range c.queue {
 		c.writeAnswer(w, out)
-		c.weight.Add(-int64(out.answer.weight()))
+		c.weight.Add(-out.weight)
 		c.active.Store(int64(time.Since(c.opened)))
 		c.waiting.Add(-1)
 		select {

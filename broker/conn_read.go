@@ -266,7 +266,8 @@ func (c *conn) guard(r *RequestDone, f func() error) (err error) {
 // enqueue hands an answer to the writer, and then waits while too many bytes of answers are queued.
 func (c *conn) enqueue(out outgoing) error {
 	c.waiting.Add(1)
-	c.weight.Add(int64(out.answer.weight()))
+	out.weight = int64(out.answer.weight())
+	c.weight.Add(out.weight)
 	select {
 	case c.queue <- out:
 	case <-c.ctx.Done():

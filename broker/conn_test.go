@@ -261,6 +261,30 @@ func TestAConnectionWithTooManyBytesOfAnswersIsNotRead(t *testing.T) {
 	})
 }
 
+// A first version took off the weight that an answer had after it was written, which is none: a connection stopped being
+// read after a MiB of answers.
+func TestAnswersThatWereWrittenWeighNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(o *Options) { o.QueuedMaxResponseBytes = 1000 })
+		topic := r.topic("t", 10, nil)
+		c := r.dial()
+		for range 20 {
+			for _, a := range apiTable() {
+				if a.key != 19 && a.key != 20 {
+					req := sample(a.key, a.max, topic)
+					c.receive(req, c.send(req))
+				}
+			}
+		}
+		synctest.Wait()
+		for k := range r.server.mu.open {
+			require.Zero(t, k.weight.Load())
+			require.Zero(t, k.waiting.Load())
+		}
+		r.stop()
+	})
+}
+
 func TestTheRequestBudgetIsSharedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(o *Options) {
