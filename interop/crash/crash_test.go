@@ -74,7 +74,15 @@ func start(t *testing.T) *server.Server {
 	t.Helper()
 	install, err := server.Located()
 	require.NoError(t, err)
-	dir := t.TempDir()
+	dir, err := os.MkdirTemp("", "tidemark-crash-")
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the data is kept in %s", dir)
+			return
+		}
+		require.NoError(t, os.RemoveAll(dir))
+	})
 	maker, err := server.UnderTest(install, dir)
 	require.NoError(t, err)
 	s, err := maker.New(dir)
