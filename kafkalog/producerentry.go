@@ -52,6 +52,14 @@ type retainedBatch struct {
 	timestamp    int64
 }
 
+// retained is what is remembered of a batch.
+func retained(h *batch.Header) retainedBatch {
+	return retainedBatch{
+		lastSequence: h.LastSequence(), offsetDelta: h.LastOffsetDelta,
+		lastOffset: h.LastOffset(), timestamp: h.MaxTimestamp,
+	}
+}
+
 func (b retainedBatch) firstOffset() int64 { return b.lastOffset - int64(b.offsetDelta) }
 
 func (b retainedBatch) firstSequence() int32 {

@@ -51,6 +51,9 @@ type producerState struct {
 
 	mapEnd   int64 // the state is complete for the offsets below it
 	lastSnap int64 // offset of the newest snapshot that was captured or loaded
+
+	// widened says that the batches before the remembered ones were looked for in the log, see widen.go.
+	widened bool
 }
 
 func newProducerState() *producerState {
@@ -62,7 +65,7 @@ func (p *producerState) clone() *producerState {
 	c := &producerState{
 		producers: make(map[int64]*producerEntry, len(p.producers)),
 		ongoing:   slices.Clone(p.ongoing), held: slices.Clone(p.held),
-		mapEnd: p.mapEnd, lastSnap: p.lastSnap,
+		mapEnd: p.mapEnd, lastSnap: p.lastSnap, widened: p.widened,
 	}
 	for id, e := range p.producers {
 		copied := *e
@@ -141,10 +144,7 @@ func (p *producerState) append(h *batch.Header) (producerUndo, error) {
 	}
 	e, undo := p.edit(h.ProducerID)
 	e.enter(h.ProducerEpoch)
-	e.remember(retainedBatch{
-		lastSequence: h.LastSequence(), offsetDelta: h.LastOffsetDelta,
-		lastOffset: h.LastOffset(), timestamp: h.MaxTimestamp,
-	})
+	e.remember(retained(h))
 	e.lastTimestamp = h.MaxTimestamp
 	if h.IsTransactional() && e.txnFirst < 0 {
 		e.txnFirst = h.BaseOffset
@@ -186,6 +186,7 @@ func (p *producerState) undo(u producerUndo) {
 	if !u.changed {
 		return
 	}
+	p.widened = false // u.before may be from before
 	e := p.producers[u.producerID]
 	if u.began {
 		p.end(e.txnFirst)
@@ -321,6 +322,7 @@ func (p *producerState) reset(offset int64) {
 func (p *producerState) clear() {
 	clear(p.producers)
 	p.ongoing, p.held = nil, nil
+	p.widened = false
 }
 
 // expire forgets the producers without an open transaction whose last batch or marker is at least expirationMs older
