@@ -95,7 +95,7 @@ func (v *variant) start(ctx context.Context, dir string) (stop func(), err error
 	if err != nil {
 		return nil, err
 	}
-	data := filepath.Join(dir, v.process)
+	data := filepath.Join(dir, v.process+"-data")
 	if err := os.Mkdir(data, 0o755); err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
