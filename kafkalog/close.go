@@ -3,9 +3,11 @@ package kafkalog
 import "errors"
 
 // Fence refuses every append from now on with [ErrFenced]. An append that is under way ends first. When it returns
-// nothing in the background writes to the directory any more, so the directory may be renamed or removed. Reads go on
-// from the files that are open. A second call does nothing.
+// nothing writes to the directory any more, so the directory may be renamed or removed; a Sync that is under way ends
+// first, and later ones are refused as well. Reads go on from the files that are open. A second call does nothing.
 func (l *Log) Fence() {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
 	l.mu.Lock()
 	l.fenced.Store(true)
 	l.mu.Unlock()

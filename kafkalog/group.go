@@ -74,10 +74,12 @@ type staged struct {
 	undo    producerUndo
 }
 
-func (st *stage) init() {
-	st.batches = make([]staged, 0, stageBatches)
-	st.headers = make([]headerSpace, stageBatches)
-	st.buffers = make([][]byte, 0, 2*stageBatches)
+// header returns room for the i-th batch's header. Growing leaves what was given out before as it is.
+func (st *stage) header(i int) *headerSpace {
+	for i >= len(st.headers) {
+		st.headers = append(st.headers, headerSpace{})
+	}
+	return &st.headers[i]
 }
 
 func (st *stage) clear() {
@@ -191,15 +193,15 @@ func (l *Log) admit(b *staged) error {
 	if !h.HasProducer() {
 		return nil
 	}
-	l.producers.Lock()
-	defer l.producers.Unlock()
 	if h.IsControl() {
 		if !b.marker || it.Options.Origin == Replication {
 			return nil
 		}
+		l.producers.Lock()
+		defer l.producers.Unlock()
 		return l.producers.state.checkMarker(h, b.control, false)
 	}
-	stored, duplicate, err := l.producers.state.check(h, it.Options.Origin)
+	stored, duplicate, err := l.checkProducer(h, it.Options.Origin)
 	if err != nil || !duplicate {
 		return err
 	}
@@ -217,7 +219,7 @@ func (l *Log) stageBatch(c *Config, now int64, b *staged) {
 		b.stamp = now
 	}
 	if it.Verbatim {
-		header := &st.headers[len(st.batches)]
+		header := st.header(len(st.batches))
 		copy(header[:], it.Batch)
 		patch(header[:], it.Batch.Payload(), h, b.stamp)
 		st.buffers = append(st.buffers, header[:], it.Batch.Payload())

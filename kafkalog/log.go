@@ -24,6 +24,7 @@ type Log struct {
 	closed    atomic.Bool
 	epochs    *epochCache    // readers need no lock; see there
 	snapshots *snapshotFiles // has its own lock
+	names     dirNames       // of the files on disk
 	rollJobs  rollQueue      // guarded by the roll flusher's own lock
 
 	// syncMu serialises what must not overlap an fsync that runs without mu: syncs, truncation, reset and close. It is
@@ -33,10 +34,9 @@ type Log struct {
 	// mu is the writer's lock. It guards what follows, and every change of the log.
 	mu struct {
 		sync.Mutex
-		tail     tail
-		stage    stage
-		retired  []retiredFile
-		dirDirty bool // names in the directory were created or changed and not synced
+		tail    tail
+		stage   stage
+		retired []retiredFile
 		// What a failed truncation left undone, and settle does before the next append.
 		trimOwed    bool // the active file is longer than the log says
 		rebuildOwed bool // the producers are not those of the records

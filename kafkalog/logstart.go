@@ -10,10 +10,22 @@ package kafkalog
 func (l *Log) SetLogStart(offset int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.open(); err != nil {
+	if err := l.changeable(); err != nil {
 		return err
 	}
 	return l.setStartLocked(offset)
+}
+
+// changeable returns why the files may not be touched, or nil. A log that takes no appends after a failure may still be
+// truncated and trimmed.
+func (l *Log) changeable() error {
+	if err := l.open(); err != nil {
+		return err
+	}
+	if l.fenced.Load() {
+		return ErrFenced
+	}
+	return nil
 }
 
 // open returns ErrClosed once the log is closed.
@@ -59,7 +71,7 @@ func (l *Log) raiseStartLocked(offset int64) error {
 func (l *Log) TrimTo(offset int64) (int64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.open(); err != nil {
+	if err := l.changeable(); err != nil {
 		return 0, err
 	}
 	return l.trimLocked(offset)
@@ -96,7 +108,7 @@ func (l *Log) DiffersFromLeaderLogStart(leader int64) bool {
 func (l *Log) FollowLeaderLogStart(leader int64) (int64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.open(); err != nil {
+	if err := l.changeable(); err != nil {
 		return 0, err
 	}
 	if leader < 0 {

@@ -55,7 +55,7 @@ func (l *Log) Maintain(now time.Time) error {
 // MaintainDeferringDeletions is [Log.Maintain], but hands out the files that are due instead of unlinking them. After an
 // error they stay with the log.
 func (l *Log) MaintainDeferringDeletions(now time.Time) (DueDeletions, error) {
-	if err := l.open(); err != nil {
+	if err := l.open(); err != nil || l.fenced.Load() {
 		return DueDeletions{}, err
 	}
 	if err := l.failure(); err != nil {
@@ -160,7 +160,7 @@ func (l *Log) retireFiles(s *segment) error {
 	files := append(s.handles(), snapshot)
 	// The records last: while they have their name the segment is complete or is completed by the next Open.
 	slices.Reverse(files)
-	l.mu.dirDirty = true
+	l.names.changed.Add(1)
 	for i, h := range files {
 		err := h.rename(h.path() + deletedSuffix)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {

@@ -487,7 +487,7 @@ func (m *model) liveProducers() []ProducerSnapshotEntry {
 	live := slices.DeleteFunc(m.log.ProducerStateSnapshot(), func(p ProducerSnapshotEntry) bool { return p.LastOffset < m.start })
 	for i := range live {
 		if m.start > 0 {
-			live[i].CoordinatorEpoch = -1 // the marker may be deleted
+			live[i].CoordinatorEpoch, live[i].TxnFirstOffset = -1, -1 // the marker, or the first batch, may be deleted
 		}
 	}
 	return live

@@ -23,6 +23,7 @@ type ReadPlan struct {
 	maxBytes int64
 	next     int // index in view of the segment after the last one in parts
 	parts    []planPart
+	space    [2]planPart // for parts, mostly enough
 	released bool
 	holders  atomic.Int32 // the plan and the regions made from it; the last one closes the files
 }
@@ -59,6 +60,7 @@ func (l *Log) viewChanged(v *view, err error) bool {
 func (l *Log) planOnce(fetch, limit int64, maxBytes int) (*ReadPlan, error) {
 	p := &ReadPlan{log: l, fetch: fetch, limit: limit, maxBytes: int64(max(maxBytes, 0))}
 	p.holders.Store(1)
+	p.parts = p.space[:0]
 	if l.closed.Load() {
 		return p, ErrClosed
 	}
@@ -167,6 +169,7 @@ func (p *ReadPlan) Regions() (*Regions, error) {
 	}
 	out := &Regions{StartOffset: p.fetch, LastOffset: p.fetch - 1, plan: p}
 	p.holders.Add(1)
+	out.parts = out.space[:0]
 	sel := selection{fetch: p.fetch, limit: p.limit, budget: p.maxBytes}
 	for i := 0; !sel.done; i++ {
 		if i == len(p.parts) {

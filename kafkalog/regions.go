@@ -23,6 +23,7 @@ type Regions struct {
 
 	plan     *ReadPlan // holds the files
 	parts    []region
+	space    [2]region // for parts, mostly enough
 	length   int64
 	released atomic.Bool
 }

@@ -43,6 +43,12 @@ func (l *Log) rollLocked(base int64) error {
 	if err := l.dropEarlySnapshot(base); err != nil {
 		return err
 	}
+	// A crash must not lose the active segment's name and keep that of the next one. Mostly the flush of the roll before
+	// has seen to that.
+	if err := l.syncNames(); err != nil {
+		l.fail(err)
+		return err
+	}
 	bytes := l.snapshotSize()
 	if err := l.env.roll.admit(&l.rollJobs, bytes); err != nil {
 		return err
@@ -54,7 +60,7 @@ func (l *Log) rollLocked(base int64) error {
 	}
 	l.setTail(old, next, opened)
 	l.publish(append(v.segments[:len(v.segments):len(v.segments)], next), v.start, v.established)
-	l.mu.dirDirty = true
+	l.names.changed.Add(1)
 	l.env.roll.submit(&l.rollJobs, rollJob{bytes: bytes, run: l.sealedFlush(old, base)})
 	l.env.events.Rolled(RolledEvent{Dir: l.dir, Sealed: old.base, Base: base})
 	return nil

@@ -1,5 +1,7 @@
 package kafkalog
 
+import "sync/atomic"
+
 // Sync makes everything that was appended before the call durable: records, indexes, the producer snapshots of rolled
 // segments, names in the directory, and a log start that waits to be written. [Log.RecoveryPoint] is then at least the
 // log end of that moment. Appends and reads go on meanwhile. It blocks on the device.
@@ -43,23 +45,19 @@ type flushJob struct {
 	active  *segment
 	records bool // the active segment has unsynced records
 	indexes bool // write and sync its indexes as well
-	names   bool // the directory changed
 }
 
 // planFlush takes over what is dirty. If the flush then fails the log takes no more appends, so nothing is put back.
 func (l *Log) planFlush(indexes bool) (flushJob, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed.Load() {
-		return flushJob{}, ErrClosed
-	}
-	if err := l.failure(); err != nil {
+	if err := l.writable(); err != nil {
 		return flushJob{}, err
 	}
 	active := l.view.Load().active()
 	end := l.end.Load()
 	job := flushJob{
-		end: end, flushed: min(end, l.mu.hole), active: active, records: active.dirty, indexes: indexes, names: l.mu.dirDirty,
+		end: end, flushed: min(end, l.mu.hole), active: active, records: active.dirty, indexes: indexes,
 	}
 	if indexes {
 		if err := active.writeIndexes(); err != nil {
@@ -67,7 +65,6 @@ func (l *Log) planFlush(indexes bool) (flushJob, error) {
 		}
 	}
 	active.dirty = false
-	l.mu.dirDirty = false
 	l.mu.lastFlush = l.env.nowMs()
 	return job, nil
 }
@@ -87,15 +84,30 @@ func (job *flushJob) run(l *Log) error {
 			return err
 		}
 	}
-	if !job.names {
+	return l.syncNames()
+}
+
+// dirNames counts the changes of names in the log's directory and knows up to which one they are durable.
+type dirNames struct {
+	changed, synced atomic.Int64
+}
+
+// syncNames makes the names in the directory durable if any of them changed.
+func (l *Log) syncNames() error {
+	if l.names.synced.Load() >= l.names.changed.Load() {
 		return nil
 	}
 	return l.syncDir()
 }
 
+// syncDir makes the names in the directory durable. It may run while the writer goes on.
 func (l *Log) syncDir() error {
+	changed := l.names.changed.Load()
 	if err := l.env.fs.SyncDir(l.dir); err != nil {
 		return &IOError{Op: "sync directory", Path: l.dir, Err: err}
+	}
+	for synced := l.names.synced.Load(); synced < changed; synced = l.names.synced.Load() {
+		l.names.synced.CompareAndSwap(synced, changed)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ func (l *Log) TruncateTo(offset int64) error {
 	defer l.syncMu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.open(); err != nil {
+	if err := l.changeable(); err != nil {
 		return err
 	}
 	if offset < 0 {
@@ -198,7 +198,7 @@ func (l *Log) ResetTo(offset int64) error {
 	defer l.syncMu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.open(); err != nil {
+	if err := l.changeable(); err != nil {
 		return err
 	}
 	if offset < 0 {

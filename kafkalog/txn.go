@@ -97,7 +97,7 @@ func (l *Log) RecoveredProducers() []RecoveredProducer {
 func (l *Log) TakeProducerSnapshot() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.open(); err != nil {
+	if err := l.changeable(); err != nil {
 		return err
 	}
 	return l.takeSnapshotLocked()
