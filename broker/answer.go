@@ -75,14 +75,21 @@ func (w *answerWriter) send(b []byte) error {
 	return nil
 }
 
-// encoder returns an empty buffer for the frame of an answer; keep gives it back.
-func (w *answerWriter) encoder() []byte { return w.buf[:0] }
+// encoder returns an empty buffer with room for about n bytes, for the frame of an answer; keep takes it back.
+func (w *answerWriter) encoder(n int) []byte {
+	if n <= cap(w.buf) {
+		return w.buf[:0]
+	}
+	return w.server.buffers.take(n)[:0]
+}
 
+// keep takes back what encoder returned, after it has grown.
 func (w *answerWriter) keep(buf []byte) {
-	if cap(buf) <= keepEncoded {
+	switch {
+	case cap(buf) > keepEncoded:
+		w.server.buffers.give(buf)
+	case cap(buf) > cap(w.buf):
 		w.buf = buf
-	} else {
-		w.buf = nil
 	}
 	if w.server.buffers.poison {
 		clear(w.buf[:cap(w.buf)])

@@ -137,7 +137,7 @@ func fetchAnswers(version int16, small, large partition.Records) map[string]*fet
 
 func TestFetchResponsesAreThoseOfKmsg(t *testing.T) {
 	r := newRig(t)
-	small, large := someRecords(t, r, "small", 100), someRecords(t, r, "large", 100_000)
+	small, large := someRecords(t, r, "small", 100), someRecords(t, r, "large", 300_000)
 	defer small.Release()
 	defer large.Release()
 	require.Greater(t, large.Len(), int64(sendfileThreshold))
@@ -183,7 +183,7 @@ func TestManySmallRecordsAreNotAllCopied(t *testing.T) {
 
 func TestFetchFrameSizeCountsRecordsThatAreWrittenApart(t *testing.T) {
 	r := newRig(t)
-	large := someRecords(t, r, "t", 200_000)
+	large := someRecords(t, r, "t", 300_000)
 	defer large.Release()
 	f := &fetchAnswer{version: 11, items: []fetchItem{
 		{topic: "t", found: fetched{records: large, size: large.Len(), diverging: epochEnd{noEpoch, -1}}},

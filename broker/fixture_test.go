@@ -49,7 +49,8 @@ type testBackend struct {
 	lastID  int64
 	failing error // of the calls that take a context
 	dirs    int
-	root    string // directory of the logs
+	root    string      // directory of the logs
+	view    *testTopics // nil: out of date
 }
 
 func newTestBackend(t testing.TB, disk vfs.FS) *testBackend {
@@ -99,18 +100,25 @@ type testTopics struct {
 func (b *testBackend) Topics() Topics {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	v := testTopics{byName: map[string]*Topic{}, byID: maps.Clone(b.topics)}
+	if b.view == nil {
+		b.view = b.viewLocked()
+	}
+	return b.view
+}
+
+func (b *testBackend) viewLocked() *testTopics {
+	v := &testTopics{byName: map[string]*Topic{}, byID: maps.Clone(b.topics)}
 	for _, t := range b.topics {
 		v.byName[t.Name] = t
 	}
 	return v
 }
 
-func (v testTopics) ByName(name string) (*Topic, bool) { t, ok := v.byName[name]; return t, ok }
+func (v *testTopics) ByName(name string) (*Topic, bool) { t, ok := v.byName[name]; return t, ok }
 
-func (v testTopics) ByID(id TopicID) (*Topic, bool) { t, ok := v.byID[id]; return t, ok }
+func (v *testTopics) ByID(id TopicID) (*Topic, bool) { t, ok := v.byID[id]; return t, ok }
 
-func (v testTopics) ByCollision(name string) (*Topic, bool) {
+func (v *testTopics) ByCollision(name string) (*Topic, bool) {
 	for _, t := range v.byName {
 		if collisionKey(t.Name) == collisionKey(name) {
 			return t, true
@@ -119,7 +127,7 @@ func (v testTopics) ByCollision(name string) (*Topic, bool) {
 	return nil, false
 }
 
-func (v testTopics) All() iter.Seq[*Topic] {
+func (v *testTopics) All() iter.Seq[*Topic] {
 	return func(yield func(*Topic) bool) {
 		for _, name := range slices.Sorted(maps.Keys(v.byName)) {
 			if !yield(v.byName[name]) {
@@ -129,7 +137,7 @@ func (v testTopics) All() iter.Seq[*Topic] {
 	}
 }
 
-func (v testTopics) Len() int { return len(v.byName) }
+func (v *testTopics) Len() int { return len(v.byName) }
 
 func (b *testBackend) Partition(id TopicID, index int32) (*partition.Log, error) {
 	b.mu.Lock()
@@ -194,6 +202,7 @@ func (b *testBackend) createLocked(ctx context.Context, c CreateTopic) error {
 		t.Partitions = append(t.Partitions, Partition{Leader: testNode, Replicas: []int32{testNode}, InSync: []int32{testNode}})
 	}
 	b.topics[c.ID] = t
+	b.view = nil
 	return nil
 }
 
@@ -209,6 +218,7 @@ func (b *testBackend) DeleteTopics(ctx context.Context, ids []TopicID) []error {
 			errs[i] = ErrUnknownTopicID
 		default:
 			delete(b.topics, id)
+			b.view = nil
 			for _, l := range b.logs[id] {
 				errs[i] = l.Remove(func() (string, error) { return l.Dir() + "-delete", b.disk.Rename(l.Dir(), l.Dir()+"-delete") })
 			}
@@ -238,6 +248,7 @@ func (b *testBackend) setPartition(name string, index int, p Partition) {
 			changed.Partitions = slices.Clone(t.Partitions)
 			changed.Partitions[index] = p
 			b.topics[id] = &changed
+			b.view = nil
 		}
 	}
 }

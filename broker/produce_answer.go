@@ -47,7 +47,7 @@ func (a *produceAnswer) write(w *answerWriter) error {
 		}
 	}
 	a.addEndpoints(w.server)
-	buf := frameStart(w.encoder(), a.correlation, a.resp.IsFlexible())
+	buf := frameStart(w.encoder(a.weight()), a.correlation, a.resp.IsFlexible())
 	buf = frameEnd(a.resp.AppendTo(buf), 0)
 	err := w.send(buf)
 	w.keep(buf)
