@@ -262,13 +262,7 @@ func (h *handle) openAcquired() (vfs.File, error) {
 	c := h.cache
 	c.takeSlot()
 	name := h.path()
-	file, err := c.fs.Open(name, h.mode)
-	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-		for range exhaustedEvictions {
-			c.evictOldest()
-		}
-		file, err = c.fs.Open(name, h.mode)
-	}
+	file, err := c.openFile(name, h.mode)
 	if err != nil {
 		c.freeSlot()
 		return nil, &IOError{Op: "open", Path: name, Err: err}
@@ -278,6 +272,34 @@ func (h *handle) openAcquired() (vfs.File, error) {
 	h.file = file
 	h.refs = 1
 	return file, nil
+}
+
+// openFile opens a file that the cache does not keep. When the process has no descriptor left, idle files are closed and
+// it is tried once more.
+func (c *handleCache) openFile(name string, mode vfs.Mode) (vfs.File, error) {
+	file, err := c.fs.Open(name, mode)
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		for range exhaustedEvictions {
+			c.evictOldest()
+		}
+		file, err = c.fs.Open(name, mode)
+	}
+	return file, err
+}
+
+// fileSystem returns the file system of the cache, with an Open that makes room as the cache does. Whoever opens small
+// files for a moment, beside the cache, uses this one: a snapshot must not fail for descriptors that nobody needs.
+func (c *handleCache) fileSystem() vfs.FS { return evictingFS{FS: c.fs, cache: c} }
+
+// evictingFS is the file system that fileSystem returns.
+type evictingFS struct {
+	vfs.FS
+	cache *handleCache
+}
+
+// Open is that of the file system below, tried twice when descriptors have run out.
+func (f evictingFS) Open(name string, mode vfs.Mode) (vfs.File, error) {
+	return f.cache.openFile(name, mode)
 }
 
 // retire lets nobody acquire the handle any more and closes its file if nobody holds it. Naming is held.

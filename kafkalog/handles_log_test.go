@@ -2,6 +2,7 @@ package kafkalog
 
 import (
 	"fmt"
+	"path"
 	"sync"
 	"syscall"
 	"testing"
@@ -72,8 +73,8 @@ func TestALogGoesOnWhenDescriptorsRunOut(t *testing.T) {
 	l, err := Open(env, testDir, Options{Config: smallSegments()})
 	require.NoError(t, err)
 	const limit = 7
-	fsys.failWith(func(op, _ string) error {
-		if op == "open" && fsys.open.Load() >= limit {
+	fsys.failWith(func(op, name string) error {
+		if op == "open" && fsys.open.Load() >= limit && path.Ext(name) != tempSuffix {
 			return syscall.EMFILE
 		}
 		return nil

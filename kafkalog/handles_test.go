@@ -246,6 +246,20 @@ func TestWhenDescriptorsRunOutIdleFilesAreClosedAndTheOpenIsTriedAgain(t *testin
 	}
 }
 
+func TestFilesBesideTheCacheFindRoomWhenDescriptorsRunOut(t *testing.T) {
+	fsys, c, handles := handleFiles(t, 5, 100)
+	use(t, handles...)
+	fsys.failWith(func(op, _ string) error {
+		if op == "open" && fsys.open.Load() >= 5 {
+			return syscall.EMFILE
+		}
+		return nil
+	})
+	require.NoError(t, replaceFile(c.fileSystem(), partsDir+"/x", []byte("content")))
+	require.Equal(t, "content", string(storedFile(t, c.fileSystem(), partsDir+"/x")))
+	use(t, handles...)
+}
+
 func TestAFileThatCannotBeOpenedIsAnErrorOfThatCallAlone(t *testing.T) {
 	fsys, c, handles := handleFiles(t, 1, 1)
 	fsys.failOnce("open")
