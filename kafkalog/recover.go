@@ -384,10 +384,14 @@ func (rec *recovery) judge(h *batch.Header, framed bool, bad error) (keep bool, 
 	return false, rec.reader.corrupt(rec.at, "damage in flushed records: "+bad.Error(), "", "")
 }
 
+// lookAhead bounds how far batchBehind looks. No batch is larger.
+const lookAhead = 64 << 20
+
 // batchBehind reports whether a whole batch with a right checksum follows somewhere behind the position, which then does
-// not hold the end of the log but damage.
+// not hold the end of the log but damage. Checksums are only computed where the offset makes sense, so that this is not
+// slow on arbitrary bytes.
 func (rec *recovery) batchBehind() (bool, error) {
-	rest := make([]byte, rec.reader.size-rec.at)
+	rest := make([]byte, min(lookAhead, rec.reader.size-rec.at))
 	if err := rec.reader.readAt(rest, rec.at); err != nil {
 		return false, err
 	}
@@ -396,7 +400,10 @@ func (rec *recovery) batchBehind() (bool, error) {
 			continue
 		}
 		b, _, err := batch.Next(rest[i:])
-		if err == nil && b.BaseOffset() >= rec.expect && b.VerifyCRC() == nil {
+		if err != nil || b.BaseOffset() < rec.expect || b.BaseOffset()-rec.segment.base > math.MaxInt32 {
+			continue
+		}
+		if b.VerifyCRC() == nil {
 			return true, nil
 		}
 	}

@@ -36,6 +36,8 @@ type segment struct {
 	jitter     int64 // ms by which it rolls earlier
 	dirty      bool  // something was written that no fsync covered
 	needsIndex bool  // the index file was missing when the log was opened
+
+	older *segment // what stood for these files before the last cut in place
 }
 
 // unknownStamp is the first timestamp of a segment that nobody looked up.

@@ -131,13 +131,24 @@ func (l *Log) cutActive(offset int64) error {
 	// Inside a batch the offset lies above what is left, and recovery would miss the records between the two.
 	l.mu.hole = kept
 	l.flushed.Store(min(l.flushed.Load(), kept))
-	old.cutAt.Store(cut)
+	old.cutTo(cut)
+	next.older = old
 	l.mu.trimOwed = true
 	err = errors.Join(err, l.trimActive())
 	if offset < v.start {
 		err = errors.Join(err, l.persistLoweredStart(offset, v.established))
 	}
 	return err
+}
+
+// cutTo tells the readers of a segment, which another one over the same files has replaced, from where on bytes may be
+// foreign. Those who still read what it replaced itself have to look again altogether.
+func (s *segment) cutTo(position int64) {
+	s.cutAt.Store(position)
+	if s.older != nil {
+		s.older.cutAt.Store(0)
+		s.older = nil
+	}
 }
 
 // cutPosition returns where the batch that holds or follows the offset begins, or the segment's size, and an offset that
