@@ -25,7 +25,7 @@ func (c *conn) readRequests() {
 			_ = c.refuse(head, a, size, err) // the connection ends either way
 			return
 		}
-		if err := c.serveRequest(a, head, size); err != nil {
+		if err := c.serveRequest(a, size); err != nil {
 			return
 		}
 	}
@@ -153,16 +153,13 @@ func (c *conn) reportRefused(h requestHeader, a *api, size int64, why error) err
 }
 
 // serveRequest reads the frame of a request, executes it and queues its answer.
-func (c *conn) serveRequest(a *api, head requestHeader, size int) error {
-	b := c.server.budgetsOf(a)
-	if int64(size) > b.bytes.capacity {
-		return c.refuse(head, a, size, fmt.Errorf("a %s request of %d bytes, more than %d", a.name, size, b.bytes.capacity))
-	}
-	if err := b.bytes.acquire(c.reading, int64(size)); err != nil {
+func (c *conn) serveRequest(a *api, size int) error {
+	bytes, decoded := c.server.budgetsOf(a, size)
+	if err := bytes.acquire(c.reading, int64(size)); err != nil {
 		return c.endWith(ClosedShutdown, nil)
 	}
-	out, err := c.readAndExecute(a, size, b.decoded)
-	b.bytes.release(int64(size))
+	out, err := c.readAndExecute(a, size, decoded)
+	bytes.release(int64(size))
 	if err != nil {
 		return err
 	}

@@ -52,8 +52,6 @@ func TestABadPeerIsClosedAndDisturbsNobody(t *testing.T) {
 		{"array of 2^31-1 topics", append([]byte{0, 0, 0, 14, 0, 3, 0, 1, 0, 0, 0, 1, 0xFF, 0xFF}, 0x7F, 0xFF, 0xFF, 0xFF)},
 		{"produce with an array of 2^31-1 topics", append(
 			[]byte{0, 0, 0, 22, 0, 0, 0, 3, 0, 0, 0, 1, 0xFF, 0xFF}, 0xFF, 0xFF, 0, 1, 0, 0, 0, 9, 0x7F, 0xFF, 0xFF, 0xFF)},
-		{"a control request of 65 MiB", append(binary.BigEndian.AppendUint32(nil, 65<<20),
-			append([]byte{0, 3, 0, 1, 0, 0, 0, 1, 0xFF, 0xFF}, make([]byte, readBuffer)...)...)},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -144,7 +142,7 @@ func TestASlowRequestIsCutOffAndGivesItsBudgetBack(t *testing.T) {
 			_, err := nc.Write(frame[:sent])
 			require.NoError(t, err)
 			synctest.Wait()
-			held, _ := r.server.produce.bytes.used()
+			held, _ := r.server.large.used()
 			if sent > sizeBytes+fixedHeader {
 				require.Equal(t, int64(len(frame)-sizeBytes), held, "the share is taken before the body is read")
 			} else {
@@ -156,7 +154,7 @@ func TestASlowRequestIsCutOffAndGivesItsBudgetBack(t *testing.T) {
 				want = 33 * time.Second // a second more for each MiB
 			}
 			require.Equal(t, want, time.Since(start), name)
-			held, _ = r.server.produce.bytes.used()
+			held, _ = r.server.large.used()
 			require.Zero(t, held)
 		}
 		for i := range 3 {
@@ -285,27 +283,26 @@ func TestAnswersThatWereWrittenWeighNothing(t *testing.T) {
 	})
 }
 
+// begin sends the first bytes of a frame on a new connection, and waits until the server has them.
+func (r *rig) begin(frame []byte) net.Conn {
+	r.t.Helper()
+	nc := r.dialRaw()
+	_, err := nc.Write(frame[:100])
+	require.NoError(r.t, err)
+	synctest.Wait()
+	return nc
+}
+
 func TestTheRequestBudgetIsSharedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(o *Options) {
-			o.SocketRequestMaxBytes, o.QueuedMaxRequestBytes = 1<<20, 2<<20
-		})
+		r := newRig(t, func(o *Options) { o.SocketRequestMaxBytes, o.QueuedMaxRequestBytes = 4<<20, 8<<20 }) // 1 MiB for Produce
 		topic := r.topic("t", 1, nil)
 		frame := frameOf(produceTo(13, topic, 0, -1, records(strings.Repeat("x", 700_000))), 1)
 		small := frameOf(produceTo(13, topic, 0, -1, records("x")), 1)
 
-		first := r.dialRaw() // holds most of the budget and sends no more
-		_, err := first.Write(frame[:100])
-		require.NoError(t, err)
-		synctest.Wait()
-		second := r.dialRaw() // waits
-		_, err = second.Write(frame[:100])
-		require.NoError(t, err)
-		synctest.Wait()
-		third := r.dialRaw() // would find room, and waits its turn
-		_, err = third.Write(small[:20])
-		require.NoError(t, err)
-		synctest.Wait()
+		first := r.begin(frame)  // holds most of the budget and sends no more
+		second := r.begin(frame) // waits
+		third := r.begin(small)  // would find room, and waits its turn
 		held, waiting := r.server.produce.bytes.used()
 		require.Equal(t, int64(len(frame)-sizeBytes), held)
 		require.Equal(t, 2, waiting)
@@ -316,17 +313,30 @@ func TestTheRequestBudgetIsSharedInOrder(t *testing.T) {
 		held, waiting = r.server.produce.bytes.used()
 		require.Equal(t, int64(len(frame)+len(small)-2*sizeBytes), held)
 		require.Zero(t, waiting)
-		for _, rest := range []struct {
-			nc    net.Conn
-			frame []byte
-			sent  int
-		}{{third, small, 20}, {second, frame, 100}} {
-			_, err = rest.nc.Write(rest.frame[rest.sent:])
+		for nc, frame := range map[net.Conn][]byte{third: small, second: frame} {
+			_, err := nc.Write(frame[100:])
 			require.NoError(t, err)
-			readFrame(t, rest.nc)
+			readFrame(t, nc)
 		}
 		held, _ = r.server.produce.bytes.used()
 		require.Zero(t, held)
+		r.stop()
+	})
+}
+
+func TestLargeRequestsThatDoNotComeHoldUpOnlyEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		topic := r.topic("t", 1, nil)
+		announced := frameOf(produceTo(13, topic, 0, -1, records("x")), 1)
+		binary.BigEndian.PutUint32(announced, 70<<20)
+		r.begin(announced)
+		r.begin(announced) // waits for the first
+		held, waiting := r.server.large.used()
+		require.Equal(t, int64(70<<20), held)
+		require.Equal(t, 1, waiting)
+		r.dial().mustProduce(topic, 0, records("x"))
+		require.Equal(t, 30*time.Second+70*time.Second, r.events.closing(t, 1).Lasted)
 		r.stop()
 	})
 }

@@ -21,9 +21,10 @@ type Options struct {
 	// QueuedMaxRequestBytes bounds the memory of the requests of all connections that are being read, decoded and
 	// executed (queued.max.request.bytes). A connection takes its share before it reads a body and gives it back when the
 	// handler needs the bytes no more, and never has more than one request in that state; who finds no room waits in line,
-	// unread. Half of it is for the bytes of Produce requests, a quarter for those of all others, so that producers on a
-	// slow disk cannot keep others out, and an eighth each for what they take decoded. A request that would take more than
-	// its part is refused. The default is 256 MiB, or twice SocketRequestMaxBytes if that is larger; Kafka's is no limit.
+	// unread. So that nobody can keep others out, it is divided: half is for requests above 2 MiB, of whatever API; an
+	// eighth each for the smaller ones of Produce, the smaller ones of all other APIs, what Produce requests take decoded,
+	// and what others take decoded. A request that would take more than its part decoded is refused. The default is 256
+	// MiB, or twice SocketRequestMaxBytes if that is larger; Kafka's is no limit.
 	QueuedMaxRequestBytes int64
 
 	// QueuedMaxRequests is how many requests of one connection may wait for their answers to be written; at that many the

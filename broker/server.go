@@ -18,6 +18,7 @@ type Server struct {
 	apis     map[int16]*api // by key
 	sessions *sessionCache
 	buffers  buffers
+	large    *budget // bytes of requests above largeRequest
 	produce  budgets // of Produce requests
 	control  budgets // of all others
 
@@ -48,8 +49,9 @@ func New(o Options) (*Server, error) {
 		backend:  o.Backend,
 		apis:     make(map[int16]*api),
 		sessions: newSessionCache(max(o.MaxIncrementalFetchSessions, 0)),
-		produce:  budgets{newBudget(o.QueuedMaxRequestBytes / 2), newBudget(o.QueuedMaxRequestBytes / 8)},
-		control:  budgets{newBudget(o.QueuedMaxRequestBytes / 4), newBudget(o.QueuedMaxRequestBytes / 8)},
+		large:    newBudget(o.QueuedMaxRequestBytes / 2),
+		produce:  budgets{newBudget(o.QueuedMaxRequestBytes / 8), newBudget(o.QueuedMaxRequestBytes / 8)},
+		control:  budgets{newBudget(o.QueuedMaxRequestBytes / 8), newBudget(o.QueuedMaxRequestBytes / 8)},
 		stopping: make(chan struct{}),
 	}
 	for _, a := range apiTable() {
@@ -61,18 +63,27 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// budgets bound the memory of a class of requests. Who holds a share of decoded has one of bytes, and waits for nothing
-// more.
+// largeRequest is the size in bytes from which requests have a budget of their own. Few clients send any, and whoever
+// announces some and does not send them must not hold up the rest.
+const largeRequest = 2 << 20
+
+// budgets bound the memory of a class of requests. Who holds a share of decoded has one of bytes, or of Server.large, and
+// waits for nothing more.
 type budgets struct {
 	bytes   *budget // of request bodies
 	decoded *budget // of what they are decoded to
 }
 
-func (s *Server) budgetsOf(a *api) *budgets {
+// budgetsOf returns the budget of a request's bytes and that of what it is decoded to.
+func (s *Server) budgetsOf(a *api, size int) (bytes, decoded *budget) {
+	b := &s.control
 	if a.key == produceKey {
-		return &s.produce
+		b = &s.produce
 	}
-	return &s.control
+	if int64(size) > min(largeRequest, b.bytes.capacity) {
+		return s.large, b.decoded
+	}
+	return b.bytes, b.decoded
 }
 
 // Serve accepts connections on l and serves each on goroutines of its own. It returns nil after [Server.Shutdown], and an

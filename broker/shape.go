@@ -103,7 +103,7 @@ func (m *meter) fields(s shape) {
 }
 
 func (m *meter) list(f *field) {
-	for range m.array() {
+	for n := m.arrayLen(); n > 0 && m.err == nil; n-- {
 		m.add(int64(f.cost))
 		if f.plain {
 			m.fields(f.elems)

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"iter"
 	"unsafe"
 )
 
@@ -61,19 +60,15 @@ func (w *wireWalker) skipString() { w.skip(max(w.length(2), 0)) }
 
 func (w *wireWalker) skipBytes() { w.skip(max(w.length(4), 0)) }
 
-// array yields once for each element that an array says it has, as long as there is something left to read.
-func (w *wireWalker) array() iter.Seq[int] {
+// arrayLen reads how many elements an array says it has. It is never more than there are bytes left, since every element
+// takes one at least.
+func (w *wireWalker) arrayLen() int {
 	n := w.length(4)
 	if n > len(w.b) {
-		w.fail() // every element takes a byte at least
+		w.fail()
+		return 0
 	}
-	return func(yield func(int) bool) {
-		for i := 0; i < n && w.err == nil; i++ {
-			if !yield(i) {
-				return
-			}
-		}
-	}
+	return n
 }
 
 // skipTags steps over a section of tagged fields, if there is one, and returns how many they were.
