@@ -45,7 +45,7 @@ stamp() {
 	cat "$@" | sha256sum >"$stamp"
 }
 
-kafka() {
+install_kafka() {
 	local lib=$cache/kafka
 	fresh "$lib.stamp" "$here/kafka/pom.xml" && return
 	echo "interop setup: Apache Kafka's broker, clients and tools"
@@ -55,7 +55,7 @@ kafka() {
 	stamp "$lib.stamp" "$here/kafka/pom.xml"
 }
 
-python() {
+install_python() {
 	local venv=$cache/venv
 	fresh "$venv.stamp" "$here/peers/requirements.txt" && return
 	echo "interop setup: the Python clients"
@@ -66,7 +66,7 @@ python() {
 	stamp "$venv.stamp" "$here/peers/requirements.txt"
 }
 
-kcat() {
+install_kcat() {
 	command -v kcat >/dev/null && return
 	echo "interop setup: kcat"
 	local root=()
@@ -80,6 +80,6 @@ kcat() {
 for tool in go java mvn python3; do
 	command -v "$tool" >/dev/null || { echo "interop setup: $tool is not installed" >&2; exit 1; }
 done
-kafka
-python
-kcat
+install_kafka
+install_python
+install_kcat
