@@ -71,7 +71,8 @@ install_kcat() {
 	echo "interop setup: kcat"
 	local root=()
 	[ "$(id -u)" = 0 ] || root=(sudo)
-	if ! quietly "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q kcat; then
+	# A fresh machine has no package lists yet; then the first try fails at once.
+	if ! "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q kcat >/dev/null 2>&1; then
 		persistently "${root[@]}" apt-get update -q
 		persistently "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q kcat
 	fi
