@@ -27,8 +27,11 @@ var allowedImports = map[string][]string{
 	"meta/embedded": {"meta"},
 	"meta/metatest": {"meta"},
 
+	"coordinator":         nil,
+	"coordinator/records": {"coordinator"},
+
 	"partition": {"kafkalog", "batch", "topicconfig", "vfs"},
-	"broker":    {"partition", "batch", "topicconfig"},
+	"broker":    {"partition", "batch", "topicconfig", "coordinator"},
 	"admin":     nil,
 	"observe":   {"kafkalog", "partition", "broker", "meta"},
 	"node": {
