@@ -1,0 +1,193 @@
+package coordinator
+
+import (
+	"slices"
+	"strings"
+)
+
+// Ticket is the caller's name for a request that waits for its answer. 0 is none.
+type Ticket uint64
+
+// Reply is the answer to a request.
+type Reply struct {
+	To     Ticket
+	Answer Answer
+}
+
+// Shard is the groups of one partition of __consumer_offsets. It is for one goroutine. Times are ms since 1970 and may
+// stand still but not go back.
+type Shard struct {
+	config  Config
+	groups  map[string]*group
+	timers  timers
+	pending map[int64]transaction // offsets of open transactions, by producer id
+
+	sweep   timer
+	toSweep []string // the groups that the sweep under way has not seen yet
+
+	now     int64
+	members uint64 // how many there ever were: their order
+	out     Output // of the call that runs
+}
+
+// Output is what a call of a shard asks of its caller. It is good until the next call.
+type Output struct {
+	// Records are to be appended to the shard's partition, all or none, in order.
+	Records []Record
+
+	replies []Reply
+	settle  []func(err error)
+	shard   *Shard
+}
+
+// Settle tells the shard what became of the records, nil when they are in the partition, and returns the replies to send
+// when they are durable. It must be called once for every output, before the shard is called again. Without records err is
+// ignored.
+func (o *Output) Settle(err error) []Reply {
+	settle := o.settle
+	o.settle = nil
+	for _, f := range settle {
+		f(err)
+	}
+	if len(o.shard.out.Records) > 0 {
+		panic("coordinator: records that nobody will append")
+	}
+	replies := append(o.replies, o.shard.out.replies...)
+	o.shard.out, o.replies = Output{}, nil
+	return replies
+}
+
+// NewShard returns a shard without groups.
+func NewShard(c Config) *Shard {
+	s := &Shard{config: c.withDefaults(), groups: map[string]*group{}, pending: map[int64]transaction{}}
+	s.sweep.fire = func(int64) { s.sweepNext() }
+	return s
+}
+
+// Handle takes a request. Its answer is in the replies of this output or of a later one.
+func (s *Shard) Handle(now int64, t Ticket, r Request) *Output {
+	s.begin(now)
+	switch r := r.(type) {
+	case *Join:
+		s.join(t, r)
+	case *Sync:
+		s.sync(t, r)
+	case *Heartbeat:
+		s.reply(t, &Done{Err: s.heartbeat(r)})
+	case *Leave:
+		s.leave(t, r)
+	case *Commit:
+		s.commit(t, r)
+	case *Fetch:
+		s.reply(t, s.fetch(r))
+	case *DeleteOffsets:
+		s.deleteOffsets(t, r)
+	case *DeleteGroup:
+		s.deleteGroup(t, r)
+	case *Describe:
+		s.reply(t, s.describe(r))
+	case *List:
+		s.reply(t, s.list())
+	case *TopicGone:
+		s.sweepSoon()
+		s.reply(t, &Done{})
+	}
+	return s.end()
+}
+
+// Next returns when [Shard.Tick] has something to do.
+func (s *Shard) Next() (at int64, ok bool) { return s.timers.next() }
+
+// Tick does what is due, one thing at a time. It returns nil when nothing is.
+func (s *Shard) Tick(now int64) *Output {
+	t := s.timers.take(now)
+	if t == nil {
+		return nil
+	}
+	s.begin(now)
+	t.fire(now)
+	return s.end()
+}
+
+// Abandon answers everything that is parked with an error. The shard must not be called after.
+func (s *Shard) Abandon(err error) []Reply {
+	s.begin(s.now)
+	for _, g := range s.groups {
+		for _, m := range g.members {
+			s.dropParked(m, err)
+		}
+	}
+	return s.end().Settle(nil)
+}
+
+func (s *Shard) begin(now int64) {
+	s.now = max(s.now, now)
+	s.out = Output{}
+}
+
+func (s *Shard) end() *Output {
+	out := s.out
+	out.shard = s
+	s.out = Output{}
+	return &out
+}
+
+// reply answers a request; ticket 0 is nobody.
+func (s *Shard) reply(t Ticket, a Answer) {
+	if t != 0 {
+		s.out.replies = append(s.out.replies, Reply{To: t, Answer: a})
+	}
+}
+
+// append asks for a record to be appended.
+func (s *Shard) append(r ...Record) { s.out.Records = append(s.out.Records, r...) }
+
+// settled calls f with what became of the records of this output. Nothing may be appended then.
+func (s *Shard) settled(f func(err error)) { s.out.settle = append(s.out.settle, f) }
+
+// replySettled answers a request with a when the records of this output are in the log, and with the error when they are
+// not. Without records it is reply.
+func (s *Shard) replySettled(t Ticket, a Answer, refused func(err error) Answer) {
+	if len(s.out.Records) == 0 {
+		s.reply(t, a)
+		return
+	}
+	s.settled(func(err error) {
+		if err != nil {
+			a = refused(err)
+		}
+		s.reply(t, a)
+	})
+}
+
+// group returns a group, new if there is none.
+func (s *Shard) group(id string) *group {
+	g := s.groups[id]
+	if g == nil {
+		g = newGroup(s, id)
+		s.groups[id] = g
+		if !s.sweeping() {
+			s.sweepLater()
+		}
+	}
+	return g
+}
+
+// forget drops a group of which nothing is left: no record and nobody who might come.
+func (s *Shard) forget(g *group) {
+	if len(g.members) > 0 || len(g.pending) > 0 || len(g.offsets) > 0 || g.recorded != nil || s.groups[g.id] != g {
+		return
+	}
+	s.timers.stop(&g.phase)
+	delete(s.groups, g.id)
+}
+
+// sortedGroups is the groups in the order of their ids.
+func (s *Shard) sortedGroups() []*group {
+	groups := make([]*group, 0, len(s.groups))
+	for _, g := range s.groups {
+		groups = append(groups, g)
+	}
+	slices.SortFunc(groups, func(a, b *group) int { return strings.Compare(a.id, b.id) })
+	return groups
+}
