@@ -381,3 +381,28 @@ func TestProduceToADeletedTopic(t *testing.T) {
 	require.Equal(t, codeUnknownTopicID, codeByTopic(err, true))
 	require.Equal(t, codeUnknownTopicOrPartition, codeByTopic(err, false))
 }
+
+func TestAProduceThatTheLogDoesNotTakeInTimeSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := newHeldDisk(memfs.New())
+		r := newRigOn(t, disk)
+		topic := r.topic("t", 1, map[string]string{"tidemark.flush": "every"})
+		first, second := r.dial(), r.dial()
+		disk.hold()
+		held := produceTo(13, topic, 0, -1, records("held"))
+		correlation := first.send(held)
+		synctest.Wait()
+
+		req := produceTo(13, topic, 0, -1, records("finds no room"))
+		req.TimeoutMillis = 5000
+		start := time.Now()
+		got := do[*kmsg.ProduceResponse](second, req).Topics[0].Partitions[0]
+		require.Equal(t, codeRequestTimedOut, got.ErrorCode)
+		require.Equal(t, 5*time.Second, time.Since(start))
+		require.Equal(t, int64(1), r.log(topic, 0).Offsets().LogEnd, "it is not there")
+
+		disk.release()
+		require.Equal(t, codeNone, first.receive(held, correlation).(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode)
+		r.stop()
+	})
+}

@@ -2,6 +2,8 @@ package broker
 
 import (
 	"encoding/binary"
+	"net"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -104,4 +106,30 @@ func TestApiVersionsSendsAClientAwayThatExpectsAnother(t *testing.T) {
 		require.Equal(t, test.want, resp.ErrorCode)
 		require.Equal(t, test.want != codeNone, len(resp.ApiKeys) == 0)
 	}
+}
+
+func TestF73_ManyConnectionsAtOnce(t *testing.T) {
+	const n = 500
+	r := newRig(t)
+	addr := r.listen()
+	var clients sync.WaitGroup
+	for range n {
+		clients.Go(func() {
+			nc, err := net.Dial("tcp", addr)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer nc.Close()
+			req := at(5, kmsg.NewPtrApiVersionsRequest())
+			req.ClientSoftwareName, req.ClientSoftwareVersion = "a", "1"
+			do[*kmsg.ApiVersionsResponse](&client{t: t, conn: nc}, req)
+		})
+	}
+	clients.Wait()
+	r.stop()
+	require.Len(t, r.events.closed, n)
+	require.Empty(t, r.events.refused)
+	require.Empty(t, r.server.openConns())
+	require.Empty(t, r.server.mu.perIP)
 }

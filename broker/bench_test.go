@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -225,5 +226,28 @@ func BenchmarkRoundTrip(b *testing.B) {
 				readFrame(b, nc)
 			}
 		})
+	}
+}
+
+// BenchmarkIdleConnection measures what a connection costs in memory once it has been used and is idle.
+func BenchmarkIdleConnection(b *testing.B) {
+	r := osRig(b)
+	addr := r.listen()
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	conns := make([]net.Conn, 0, b.N)
+	for range b.N {
+		nc, err := net.Dial("tcp", addr)
+		require.NoError(b, err)
+		do[*kmsg.MetadataResponse](&client{t: b, conn: nc}, metadataOf(13, false))
+		conns = append(conns, nc)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	// The client's end of the connection is in it, which is small: net.Conn has no buffers.
+	b.ReportMetric(float64(after.HeapInuse+after.StackInuse-before.HeapInuse-before.StackInuse)/float64(b.N), "bytes/conn")
+	for _, nc := range conns {
+		_ = nc.Close()
 	}
 }

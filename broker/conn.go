@@ -38,11 +38,11 @@ type conn struct {
 	clientID string        // the reader's: from the last header
 	requests int64         // the reader's
 
-	queue   chan outgoing // closed by the reader
-	written chan struct{} // has a value after the writer was done with an answer
-	weight  atomic.Int64  // bytes of answers in the queue
-	waiting atomic.Int64  // answers that are not written yet
-	active  atomic.Int64  // when the last answer was written, ns since opened
+	queue   chan *outgoing // closed by the reader
+	written chan struct{}  // has a value after the writer was done with an answer
+	weight  atomic.Int64   // bytes of answers in the queue
+	waiting atomic.Int64   // answers that are not written yet
+	active  atomic.Int64   // when the last answer was written, ns since opened
 
 	reading    context.Context // ends when no more requests are read
 	endReading context.CancelFunc
@@ -74,7 +74,7 @@ func newConn(s *Server, nc net.Conn, listener net.Addr, id uint64) *conn {
 		info:     Connection{ID: id, Local: nc.LocalAddr(), Remote: nc.RemoteAddr()},
 		opened:   time.Now(),
 		in:       bufio.NewReaderSize(nc, readBuffer),
-		queue:    make(chan outgoing, s.options.QueuedMaxRequests),
+		queue:    make(chan *outgoing, s.options.QueuedMaxRequests),
 		written:  make(chan struct{}, 1),
 	}
 	c.ctx, c.giveUp = context.WithCancel(context.Background())
@@ -152,7 +152,7 @@ func (c *conn) writeAnswers() {
 }
 
 // writeAnswer completes and writes one answer, or drops it when the connection was given up.
-func (c *conn) writeAnswer(w *answerWriter, out outgoing) {
+func (c *conn) writeAnswer(w *answerWriter, out *outgoing) {
 	w.sent = 0
 	err := c.ctx.Err()
 	if err == nil {

@@ -172,14 +172,14 @@ func (c *conn) serveRequest(a *api, size int) error {
 }
 
 // readAndExecute reads a frame into a borrowed buffer and runs its handler. The buffer is back when it returns.
-func (c *conn) readAndExecute(a *api, size int, decoded *budget) (outgoing, error) {
+func (c *conn) readAndExecute(a *api, size int, decoded *budget) (*outgoing, error) {
 	if err := c.setRequestDeadline(size); err != nil {
-		return outgoing{}, err
+		return nil, err
 	}
 	frame := c.server.buffers.take(size)
 	defer c.server.buffers.give(frame)
 	if _, err := io.ReadFull(c.in, frame); err != nil {
-		return outgoing{}, c.endWith(readFailure(err), err)
+		return nil, c.endWith(readFailure(err), err)
 	}
 	arrived := time.Now()
 	call, err := c.newCall(a, frame)
@@ -187,7 +187,7 @@ func (c *conn) readAndExecute(a *api, size int, decoded *budget) (outgoing, erro
 		call.arrived = arrived
 		return c.execute(call, size, decoded)
 	}
-	return outgoing{}, c.reportRefused(call.requestHeader, a, int64(size), err)
+	return nil, c.reportRefused(call.requestHeader, a, int64(size), err)
 }
 
 // newCall reads the header of a request. The call has the client's id as a copy, also with an error, and the rest aliases
@@ -202,16 +202,16 @@ func (c *conn) newCall(a *api, frame []byte) (*call, error) {
 }
 
 // execute runs the handler of a request, when there is memory for it.
-func (c *conn) execute(call *call, size int, decoded *budget) (outgoing, error) {
+func (c *conn) execute(call *call, size int, decoded *budget) (*outgoing, error) {
 	cost, err := call.cost(decoded.capacity)
 	if err != nil {
-		return outgoing{}, c.reportRefused(call.requestHeader, call.api, int64(size), err)
+		return nil, c.reportRefused(call.requestHeader, call.api, int64(size), err)
 	}
 	if err := decoded.acquire(c.reading, cost); err != nil {
-		return outgoing{}, c.endWith(ClosedShutdown, nil)
+		return nil, c.endWith(ClosedShutdown, nil)
 	}
 	defer decoded.release(cost)
-	out := outgoing{arrived: call.arrived, done: RequestDone{
+	out := &outgoing{arrived: call.arrived, done: RequestDone{
 		ConnectionID: c.info.ID, API: call.api.name, Key: call.key, Version: call.version, ClientID: call.clientID, BytesIn: size,
 	}}
 	err = c.guard(&out.done, func() (err error) {
@@ -219,7 +219,7 @@ func (c *conn) execute(call *call, size int, decoded *budget) (outgoing, error) 
 		return err
 	})
 	if err != nil {
-		return outgoing{}, c.failRequest(call, size, err)
+		return nil, c.failRequest(call, size, err)
 	}
 	return out, nil
 }
@@ -261,7 +261,7 @@ func (c *conn) guard(r *RequestDone, f func() error) (err error) {
 }
 
 // enqueue hands an answer to the writer, and then waits while too many bytes of answers are queued.
-func (c *conn) enqueue(out outgoing) error {
+func (c *conn) enqueue(out *outgoing) error {
 	c.waiting.Add(1)
 	out.weight = int64(out.answer.weight())
 	c.weight.Add(out.weight)
