@@ -140,10 +140,12 @@ func (l *Log) dropFirst(n int, reason string) error {
 	for range n {
 		v := l.view.Load()
 		s := v.segments[0]
-		if err := l.retireFiles(s); err != nil {
+		files, err := l.retireFiles(s)
+		if err != nil {
 			return err
 		}
 		l.publish(v.segments[1:], v.start, v.established)
+		l.queueDeletion(files)
 		l.retired(s, reason)
 	}
 	return nil
@@ -154,8 +156,9 @@ func (l *Log) retired(s *segment, reason string) {
 }
 
 // retireFiles gives the files of a segment, and the producer snapshot at its base, names that the next Open deletes, and
-// queues them. Readers that use the segment go on. After a failure the files that were renamed have their names back.
-func (l *Log) retireFiles(s *segment) error {
+// returns them. Readers go on using the segment; once no view shows it, queueDeletion is next. After a failure the files
+// that were renamed have their names back.
+func (l *Log) retireFiles(s *segment) ([]*handle, error) {
 	snapshot := l.env.files.open(filePath(l.dir, s.base, snapshotSuffix), vfs.ReadWrite)
 	files := append(s.handles(), snapshot)
 	// The records last: while they have their name the segment is complete or is completed by the next Open.
@@ -171,12 +174,11 @@ func (l *Log) retireFiles(s *segment) error {
 				err = errors.Join(err, undoErr)
 			}
 		}
-		return err
+		return nil, err
 	}
 	s.gone.Store(true)
 	l.snapshots.forget(s.base)
-	l.queueDeletion(files)
-	return nil
+	return files, nil
 }
 
 // restoreName gives a file that retireFiles renamed its name back.

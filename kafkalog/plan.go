@@ -175,6 +175,9 @@ func (p *ReadPlan) Regions() (*Regions, error) {
 		if i == len(p.parts) {
 			// What was held when the plan was made begins before the first batch, so there may be room for more.
 			more, err := p.addPart()
+			if errors.Is(err, ErrClosed) && !p.log.closed.Load() {
+				err = ErrTruncated // the log dropped the segment meanwhile
+			}
 			if err != nil && !sel.found {
 				out.Release()
 				return nil, err

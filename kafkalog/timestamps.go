@@ -241,22 +241,20 @@ const (
 // more, modified now, unless the active segment is empty. [LatestTime] and [EarliestTime] start at the newest and give
 // only the oldest. It blocks on the device; errors are of class [ErrStorage].
 func (l *Log) LegacyOffsetsBefore(ts int64, n int) ([]int64, error) {
-	if err := l.open(); err != nil {
-		return nil, err
-	}
-	end := l.end.Load()
-	v := l.view.Load()
-	type boundary struct{ offset, modified int64 }
 	var list []boundary
-	for _, s := range v.segments {
-		modified, err := s.modified()
-		if err != nil {
+	for {
+		if err := l.open(); err != nil {
 			return nil, err
 		}
-		list = append(list, boundary{max(s.base, v.start), modified})
-	}
-	if v.active().size.Load() > 0 {
-		list = append(list, boundary{end, l.env.nowMs()})
+		end := l.end.Load()
+		v := l.view.Load()
+		var err error
+		if list, err = l.boundaries(v, end); err == nil {
+			break
+		}
+		if !l.viewChanged(v, err) {
+			return nil, err
+		}
 	}
 	upTo := len(list) // exclusive
 	switch ts {
@@ -276,4 +274,23 @@ func (l *Log) LegacyOffsetsBefore(ts int64, n int) ([]int64, error) {
 		offsets = append(offsets, b.offset)
 	}
 	return offsets, nil
+}
+
+// boundary is an offset and when everything below it was written last, in ms.
+type boundary struct{ offset, modified int64 }
+
+// boundaries returns those of the segments, and the log end if the active segment holds anything.
+func (l *Log) boundaries(v *view, end int64) ([]boundary, error) {
+	var list []boundary
+	for _, s := range v.segments {
+		modified, err := s.modified()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, boundary{max(s.base, v.start), modified})
+	}
+	if v.active().size.Load() > 0 {
+		list = append(list, boundary{end, l.env.nowMs()})
+	}
+	return list, nil
 }

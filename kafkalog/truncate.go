@@ -74,8 +74,9 @@ func (l *Log) dropActive() error {
 	if err != nil {
 		return err
 	}
+	var files []*handle
 	if err = next.reactivate(); err == nil {
-		err = l.retireFiles(active)
+		files, err = l.retireFiles(active)
 	}
 	if err != nil {
 		next.file.unpin()
@@ -86,6 +87,7 @@ func (l *Log) dropActive() error {
 	l.mu.hole = next.base // at least so far reach its records
 	l.publish(v.segments[:last], min(v.start, active.base), v.established)
 	l.end.Store(active.base)
+	l.queueDeletion(files)
 	l.retired(active, "truncate")
 	if active.base < v.start {
 		return l.persistLoweredStart(active.base, v.established)
@@ -224,11 +226,14 @@ func (l *Log) ResetTo(offset int64) error {
 func (l *Log) resetLocked(offset int64) error {
 	v := l.view.Load()
 	// Newest first: a crash in between leaves a log that is shorter, never one with a hole that nobody made.
+	var retired []*handle
 	for i := len(v.segments) - 1; i >= 0; i-- {
-		if err := l.retireFiles(v.segments[i]); err != nil {
+		files, err := l.retireFiles(v.segments[i])
+		if err != nil {
 			l.fail(err)
 			return err
 		}
+		retired = append(retired, files...)
 		l.retired(v.segments[i], "reset")
 	}
 	err := l.startOver(v.active(), offset)
@@ -236,6 +241,7 @@ func (l *Log) resetLocked(offset int64) error {
 		l.fail(err)
 		return err
 	}
+	l.queueDeletion(retired)
 	l.mu.trimOwed = false
 	l.mu.hole = never
 	l.mu.startOwed = -1
