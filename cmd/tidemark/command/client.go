@@ -88,7 +88,9 @@ func explain(what, name string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
-		return fmt.Errorf("there is no %s %q; 'tidemark topic list' shows what there is", what, name)
+		return &unknownTopicError{name: name}
+	case errors.Is(err, kerr.GroupIDNotFound):
+		return fmt.Errorf("there is no %s %q; 'tidemark group list' shows what there is", what, name)
 	case errors.Is(err, kerr.TopicAlreadyExists):
 		return fmt.Errorf("%s %q exists already", what, name)
 	case errors.Is(err, kerr.InvalidTopicException):
@@ -96,4 +98,24 @@ func explain(what, name string, err error) error {
 			"differs only in '.' and '_': %w", name, what, err)
 	}
 	return fmt.Errorf("%s %q: %w", what, name, err)
+}
+
+// explainWith prefers the server's own words where it has some.
+func explainWith(what, name string, err error, words string) error {
+	if words == "" || errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.TopicAlreadyExists) {
+		return explain(what, name, err)
+	}
+	return fmt.Errorf("%s %q: %s", what, name, words)
+}
+
+// unknownTopicError says that there is no topic of a name.
+type unknownTopicError struct{ name string }
+
+func (e *unknownTopicError) Error() string {
+	return fmt.Sprintf("there is no topic %q; 'tidemark topic list' shows what there is", e.name)
+}
+
+func isUnknownTopic(err error) bool {
+	var unknown *unknownTopicError
+	return errors.As(err, &unknown)
 }

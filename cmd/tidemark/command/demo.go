@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -33,6 +32,8 @@ func newDemo() *cobra.Command {
 		Short: "Start a throw-away server, fill it, read everything back and verify it",
 		Long: `Start a server in a temporary directory on free ports, write records to it over the network with a real
 Kafka client that waits for every acknowledgement, read them all back, verify every byte, and clean up.`,
+		Example: `  tidemark demo
+  tidemark demo --records 1000000`,
 		Args: noArguments,
 	}
 	c.Flags().Int64VarP(&records, "records", "n", demoRecords, "how many records")
@@ -45,30 +46,37 @@ Kafka client that waits for every acknowledgement, read them all back, verify ev
 	return c
 }
 
+// runDemo leaves nothing behind, whatever happens. Being interrupted is no failure: it stops, cleans up and says so.
 func runDemo(ctx context.Context, out io.Writer, records int64) (err error) {
 	dir, err := os.MkdirTemp("", "tidemark-demo-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	err = demoIn(ctx, out, dir, records)
+	if err != nil && ctx.Err() != nil {
+		fmt.Fprintln(out, "\ninterrupted; the server is stopped and nothing is left behind")
+		return nil
+	}
+	return err
+}
+
+// demoIn runs the demo with the server's data in dir.
+func demoIn(ctx context.Context, out io.Writer, dir string, records int64) (err error) {
 	server, err := startDemoServer(ctx, dir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.close()) }()
 	fmt.Fprintf(out, "server on %s, data in %s\n", server.address, dir)
-
 	if err := createDemoTopic(ctx, server.address); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "topic %s with %d partitions; every record is on disk before it is acknowledged\n", demoTopic,
 		demoPartitions)
-	latency, err := demoProduce(ctx, out, server.address, records)
-	if err != nil {
+	if err := demoProduce(ctx, out, server.address, records); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "           acknowledged in p50 %s, p99 %s, max %s\n", micros(latency.ValueAtQuantile(50)),
-		micros(latency.ValueAtQuantile(99)), micros(latency.Max()))
 	if err := demoConsume(ctx, out, server.address, records); err != nil {
 		return err
 	}
@@ -112,45 +120,109 @@ func demoNumber(value []byte) (int64, bool) {
 	return int64(binary.BigEndian.Uint64(value)), sum == crc32.ChecksumIEEE(value[:demoValueBytes-4])
 }
 
-// demoProduce writes the records, spread over the partitions, and returns how long each waited for its acknowledgement,
-// in microseconds.
-func demoProduce(ctx context.Context, out io.Writer, address string, records int64) (*hdrhistogram.Histogram, error) {
+// Of the demo's records the first are written one at a time, each after the one before it was acknowledged, which shows
+// what one record waits for; the others at full speed, with so many under way that waiting in line is most of their time.
+const (
+	demoAlone    = 200
+	demoUnderWay = 4096
+)
+
+// demoProduce writes the records, spread over the partitions, and tells how fast that went.
+func demoProduce(ctx context.Context, out io.Writer, address string, records int64) error {
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(address),
 		kgo.DefaultProduceTopic(demoTopic),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
-		kgo.MaxBufferedRecords(4096),
+		kgo.MaxBufferedRecords(demoUnderWay),
 	)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer client.Close()
+	warm := min(records, demoPartitions) // the first record of each partition pays for connections and new files
+	alone := min(records, demoPartitions+demoAlone)
+	if _, err := demoProduceAlone(ctx, client, 0, warm); err != nil {
+		return err
+	}
+	single, err := demoProduceAlone(ctx, client, warm, alone)
+	if err != nil {
+		return err
+	}
+	bar := newProgress(out, "produced", records-alone)
+	full, err := demoProduceAtOnce(ctx, client, alone, records, bar)
+	if err != nil {
+		return err
+	}
+	if single.TotalCount() > 0 {
+		fmt.Fprintf(out, "           one record at a time: acknowledged in %s\n", percentiles(single))
+	}
+	if full.TotalCount() > 0 {
+		fmt.Fprintf(out, "           at full speed, up to %s under way: %s\n", count(demoUnderWay), percentiles(full))
+	}
+	return nil
+}
 
-	bar := newProgress(out, "produced", records)
+// percentiles writes a histogram of microseconds.
+func percentiles(h *hdrhistogram.Histogram) string {
+	return fmt.Sprintf("p50 %s, p99 %s, max %s", micros(h.ValueAtQuantile(50)), micros(h.ValueAtQuantile(99)), micros(h.Max()))
+}
+
+// newLatencies returns a histogram of microseconds up to a minute.
+func newLatencies() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, int64(time.Minute/time.Microsecond), 3)
+}
+
+// latencyOf is the time since began as newLatencies takes it.
+func latencyOf(began time.Time) int64 {
+	return max(min(time.Since(began), time.Minute).Microseconds(), 1)
+}
+
+func demoRecord(number int64) *kgo.Record {
+	return &kgo.Record{Partition: int32(number % demoPartitions), Value: demoValue(number)}
+}
+
+// demoProduceAlone writes the records from one number up to another, each after the one before it.
+func demoProduceAlone(ctx context.Context, client *kgo.Client, from, to int64) (*hdrhistogram.Histogram, error) {
+	latency := newLatencies()
+	for number := from; number < to; number++ {
+		record := demoRecord(number)
+		began := time.Now()
+		if err := client.ProduceSync(ctx, record).FirstErr(); err != nil {
+			return nil, err
+		}
+		_ = latency.RecordValue(latencyOf(began)) // in range by latencyOf
+	}
+	return latency, nil
+}
+
+// demoProduceAtOnce writes the records from one number up to another as fast as the server takes them.
+func demoProduceAtOnce(
+	ctx context.Context, client *kgo.Client, from, to int64, bar *progress,
+) (*hdrhistogram.Histogram, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	latency := hdrhistogram.New(1, int64(time.Minute/time.Microsecond), 3)
+	latency := newLatencies()
 	var mu sync.Mutex
-	var done atomic.Int64
-	for number := range records {
+	var done int64
+	for number := from; number < to && ctx.Err() == nil; number++ {
 		began := time.Now()
-		record := &kgo.Record{Partition: int32(number % demoPartitions), Value: demoValue(number)}
-		client.Produce(ctx, record, func(_ *kgo.Record, err error) {
+		client.Produce(ctx, demoRecord(number), func(_ *kgo.Record, err error) {
 			if err != nil {
 				cancel(err)
 				return
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			_ = latency.RecordValue(min(time.Since(began), time.Minute).Microseconds())
-			bar.set(done.Add(1))
+			_ = latency.RecordValue(latencyOf(began)) // in range by latencyOf
+			done++
+			bar.set(done)
 		})
 	}
 	if err := client.Flush(ctx); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	bar.finish(done.Load())
+	bar.finish(done)
 	return latency, context.Cause(ctx)
 }
 

@@ -1,13 +1,10 @@
 package command
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"io"
+	"iter"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
@@ -16,34 +13,53 @@ import (
 
 // produceFlags are the flags of `tidemark produce`.
 type produceFlags struct {
-	key          string
-	keyDelimiter string
-	nullValue    string
-	headers      []string
-	partition    int32
-	acks         string
-	compression  string
-	maxBytes     int32
+	input          string
+	delimiter      string
+	key            string
+	keyDelimiter   string
+	nullValue      string
+	tombstone      bool
+	headers        []string
+	partition      int32
+	keepPartitions bool
+	acks           string
+	compression    string
+	maxBytes       int32
 }
 
 func newProduce() *cobra.Command {
 	var f produceFlags
 	c := &cobra.Command{
-		Use:   "produce TOPIC",
-		Short: "Write records from standard input, one a line",
-		Long: `Write records from standard input, one a line, and wait until the server has acknowledged them all.
-With acks=all, the default, an acknowledged record is on disk.`,
+		Use:   "produce TOPIC [FILE...]",
+		Short: "Write records from standard input, one a line, or one from each file",
+		Long: `Write records from standard input, one a line, and wait until the server has acknowledged them all. With files, each
+is one record. With acks=all, the default, an acknowledged record is on disk.
+
+--input json takes one JSON object a line with the fields that 'tidemark consume --output json' writes: key, value
+(null, text, or JSON taken as it is), key_base64, value_base64, headers, timestamp, partition.`,
 		Example: `  echo hello | tidemark produce greetings
   printf 'k1:v1\nk2:v2\n' | tidemark produce pairs --key-delimiter :
-  tidemark produce logs --compression zstd < app.log`,
-		Args: exactly("TOPIC"),
+  tidemark produce logs --compression zstd < app.log
+  tidemark produce users --key alice --tombstone
+  tidemark consume orders -e -o json | tidemark produce copy --input json`,
+		Args: atLeastOne("TOPIC"),
 	}
 	client := addClientFlags(c)
+	c.ValidArgsFunction = func(c *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveDefault // files
+		}
+		return client.completeTopics(c, args, typed)
+	}
+	c.Flags().StringVarP(&f.input, "input", "i", "lines", "lines or json")
+	c.Flags().StringVarP(&f.delimiter, "delimiter", "D", `\n`, "what ends a record, with escapes such as \\0")
 	c.Flags().StringVarP(&f.key, "key", "k", "", "key of every record (none unless given)")
-	c.Flags().StringVarP(&f.keyDelimiter, "key-delimiter", "K", "", "what separates key and value on a line")
-	c.Flags().StringVar(&f.nullValue, "null", "", "a value that stands for null, a tombstone")
+	c.Flags().StringVarP(&f.keyDelimiter, "key-delimiter", "K", "", "what separates key and value")
+	c.Flags().StringVarP(&f.nullValue, "null", "Z", "", "a value that stands for null, a tombstone")
+	c.Flags().BoolVar(&f.tombstone, "tombstone", false, "write one record with the --key and a null value, and read nothing")
 	c.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "header of every record, `NAME=VALUE`; may be repeated")
 	c.Flags().Int32VarP(&f.partition, "partition", "p", -1, "partition to write to; -1 lets the key decide")
+	c.Flags().BoolVar(&f.keepPartitions, "keep-partitions", false, "write to the partitions that JSON records name")
 	c.Flags().StringVar(&f.acks, "acks", "all", "all, 1 or 0")
 	c.Flags().StringVarP(&f.compression, "compression", "z", "none", "none, gzip, snappy, lz4 or zstd")
 	c.Flags().Int32Var(&f.maxBytes, "max-bytes", 1000012, "largest batch, in bytes; a larger record is refused")
@@ -52,7 +68,7 @@ With acks=all, the default, an acknowledged record is on disk.`,
 		if err != nil {
 			return err
 		}
-		headers, err := parseHeaders(c, f.headers)
+		records, err := f.records(c, args[1:])
 		if err != nil {
 			return err
 		}
@@ -61,9 +77,9 @@ With acks=all, the default, an acknowledged record is on disk.`,
 			return err
 		}
 		defer kc.Close()
-		written, err := produceLines(c.Context(), kc, c.InOrStdin(), f.recordMaker(c, headers))
+		written, err := produceAll(c.Context(), kc, records)
 		if isTerminal(c.ErrOrStderr()) || err != nil {
-			fmt.Fprintf(c.ErrOrStderr(), "%s record(s) acknowledged\n", count(written))
+			fmt.Fprintf(c.ErrOrStderr(), "%s acknowledged\n", plural(written, "record"))
 		}
 		return explain("topic", args[0], err)
 	}
@@ -99,7 +115,7 @@ func (f *produceFlags) options(c *cobra.Command, topic string) ([]kgo.Opt, error
 	default:
 		return nil, usagef(c, "--acks is all, 1 or 0, not %q", f.acks)
 	}
-	if f.partition >= 0 {
+	if f.partition >= 0 || f.keepPartitions {
 		opts = append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	}
 	return opts, nil
@@ -117,69 +133,29 @@ func parseHeaders(c *cobra.Command, words []string) ([]kgo.RecordHeader, error) 
 	return headers, nil
 }
 
-// recordMaker returns the function that makes a record of a line.
-func (f *produceFlags) recordMaker(c *cobra.Command, headers []kgo.RecordHeader) func(line string) (*kgo.Record, error) {
-	keyGiven, nullGiven := c.Flags().Changed("key"), c.Flags().Changed("null")
-	return func(line string) (*kgo.Record, error) {
-		r := &kgo.Record{Headers: headers, Partition: f.partition}
-		value := line
-		if keyGiven {
-			r.Key = []byte(f.key)
-		}
-		if f.keyDelimiter != "" {
-			key, rest, ok := strings.Cut(line, f.keyDelimiter)
-			if !ok {
-				return nil, fmt.Errorf("no key delimiter %q in line %q", f.keyDelimiter, line)
-			}
-			r.Key, value = []byte(key), rest
-		}
-		if !nullGiven || value != f.nullValue {
-			r.Value = []byte(value)
-		}
-		return r, nil
-	}
-}
-
-// produceLines writes one record a line until the input ends and returns how many were acknowledged. After the first
-// failure it reads no more and returns it.
-func produceLines(
-	ctx context.Context, kc *kgo.Client, in io.Reader, record func(string) (*kgo.Record, error),
-) (int64, error) {
+// produceAll writes records until there are no more and returns how many were acknowledged. After the first failure it
+// reads no more and returns it.
+func produceAll(ctx context.Context, kc *kgo.Client, records iter.Seq2[*kgo.Record, error]) (int64, error) {
 	var acknowledged atomic.Int64
-	var once sync.Once
-	var failure error
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	fail := func(err error) {
-		once.Do(func() { failure = err; cancel() })
-	}
-	reader := bufio.NewReaderSize(in, 1<<20)
-	for ctx.Err() == nil {
-		line, err := reader.ReadString('\n')
-		if line != "" {
-			r, err := record(strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"))
-			if err != nil {
-				fail(err)
-				break
-			}
-			kc.Produce(ctx, r, func(_ *kgo.Record, err error) {
-				if err != nil {
-					fail(err)
-					return
-				}
-				acknowledged.Add(1)
-			})
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	for r, err := range records {
+		if err != nil {
+			cancel(err)
 		}
-		if errors.Is(err, io.EOF) {
+		if ctx.Err() != nil {
 			break
 		}
-		if err != nil {
-			fail(fmt.Errorf("reading standard input: %w", err))
-		}
+		kc.Produce(ctx, r, func(_ *kgo.Record, err error) {
+			if err != nil {
+				cancel(err)
+				return
+			}
+			acknowledged.Add(1)
+		})
 	}
 	if err := kc.Flush(ctx); err != nil {
-		fail(err)
+		cancel(err)
 	}
-	once.Do(func() {})
-	return acknowledged.Load(), failure
+	return acknowledged.Load(), context.Cause(ctx)
 }

@@ -64,12 +64,36 @@ func newRoot(s Streams) *cobra.Command {
 	root.SetErr(s.Err)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usagef(c, "%v", err) })
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetHelpCommand(&cobra.Command{Use: "no-help", Hidden: true})
-	root.AddCommand(
-		newServe(), newDemo(), newTopic(), newProduce(), newConsume(), newLog(), newConfig(), newVersion(),
-		newCompletion(),
-	)
+	root.SetHelpCommand(&cobra.Command{Use: "no-help", Hidden: true, GroupID: helpGroup})
+	for _, g := range commandGroups() {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, c := range g.commands {
+			c.GroupID = g.title
+			root.AddCommand(c)
+		}
+	}
 	return root
+}
+
+// helpGroup is the last heading of the help.
+const helpGroup = "This binary:"
+
+// commandGroup is a heading of the help and what is under it.
+type commandGroup struct {
+	title    string
+	commands []*cobra.Command
+}
+
+// commandGroups is every command.
+func commandGroups() []commandGroup {
+	return []commandGroup{
+		{"A server:", []*cobra.Command{newServe(), newDemo(), newConfig(), newDoctor()}},
+		{"Topics, records and groups of a running server:", []*cobra.Command{
+			newTopic(), newProduce(), newConsume(), newGroup(), newCluster(), newBench(),
+		}},
+		{"Files, offline:", []*cobra.Command{newLog()}},
+		{helpGroup, []*cobra.Command{newVersion(), newCompletion(), newReference()}},
+	}
 }
 
 // usageError is a mistake in how a command was called.

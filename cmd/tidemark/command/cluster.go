@@ -1,0 +1,99 @@
+package command
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+// clusterInfo is what `cluster` prints.
+type clusterInfo struct {
+	ID         string        `json:"id"`
+	Controller int32         `json:"controller"`
+	Nodes      []clusterNode `json:"nodes"`
+	Topics     int           `json:"topics"` // internal ones too, as are partitions
+	Partitions int           `json:"partitions"`
+	Leaderless int           `json:"leaderless_partitions"`
+}
+
+type clusterNode struct {
+	ID      int32  `json:"id"`
+	Address string `json:"address"` // what clients are told
+	Rack    string `json:"rack"`
+	Leads   int    `json:"leads"` // partitions
+}
+
+func newCluster() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "cluster",
+		Short: "Show the cluster, its nodes and the addresses that clients are told",
+		Example: `  tidemark cluster
+  tidemark cluster --server broker1:9092 --output json`,
+		Args: noArguments,
+	}
+	client := addClientFlags(c)
+	output := addOutputFlag(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		asJSON, err := output.json(c)
+		if err != nil {
+			return err
+		}
+		admin, err := client.admin(c.Context())
+		if err != nil {
+			return err
+		}
+		defer admin.Close()
+		m, err := admin.Metadata(c.Context())
+		if err != nil {
+			return fmt.Errorf("asking about the cluster: %w", err)
+		}
+		info := clusterOf(m)
+		if asJSON {
+			return writeJSON(c.OutOrStdout(), info)
+		}
+		return info.print(c)
+	}
+	return c
+}
+
+func clusterOf(m kadm.Metadata) clusterInfo {
+	info := clusterInfo{ID: m.Cluster, Controller: m.Controller, Nodes: []clusterNode{}, Topics: len(m.Topics)}
+	leads := map[int32]int{}
+	for _, t := range m.Topics {
+		for _, p := range t.Partitions {
+			info.Partitions++
+			if p.Leader < 0 {
+				info.Leaderless++
+			}
+			leads[p.Leader]++
+		}
+	}
+	for _, b := range m.Brokers {
+		n := clusterNode{ID: b.NodeID, Address: net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port))), Leads: leads[b.NodeID]}
+		if b.Rack != nil {
+			n.Rack = *b.Rack
+		}
+		info.Nodes = append(info.Nodes, n)
+	}
+	return info
+}
+
+func (i clusterInfo) print(c *cobra.Command) error {
+	out := c.OutOrStdout()
+	fmt.Fprintf(out, "cluster %s  %s  %s\n", i.ID, plural(i.Topics, "topic"), plural(i.Partitions, "partition"))
+	if i.Leaderless > 0 {
+		fmt.Fprintf(out, "%s without a leader\n", plural(i.Leaderless, "partition"))
+	}
+	t := newTable(out, "NODE", "ADDRESS", "RACK", "LEADS", "")
+	for _, n := range i.Nodes {
+		role := ""
+		if n.ID == i.Controller {
+			role = "controller"
+		}
+		t.row(n.ID, n.Address, dash(n.Rack), n.Leads, role)
+	}
+	return t.flush()
+}

@@ -1,0 +1,177 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tidemark-io/tidemark/config"
+)
+
+// answerTime is how long an address may take to answer.
+const answerTime = 3 * time.Second
+
+// examineKafka checks the Kafka listener and what clients are told, with a server that runs or without.
+func examineKafka(ctx context.Context, s config.Server) []finding {
+	local := localAddress(s.KafkaListen)
+	findings := adviseAdvertised(s)
+	if !answers(ctx, local) {
+		findings = append(findings, canListen(ctx, "kafka listener", s.KafkaListen))
+		if s.KafkaAdvertise != "" {
+			findings = append(findings, resolves(ctx, s.KafkaAdvertise))
+		}
+		return findings
+	}
+	asked, err := askCluster(ctx, local)
+	if err != nil {
+		return append(findings, fail("kafka listener", "%s is taken by something that does not talk Kafka: %v", local, err))
+	}
+	findings = append(findings, okay("kafka listener", "%s answers: cluster %s", local, asked.Cluster))
+	for _, b := range asked.Brokers {
+		told := net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
+		findings = append(findings, examineAdvertised(ctx, told, b.NodeID, asked))
+	}
+	return findings
+}
+
+// localAddress is where this machine reaches a listener: loopback when it listens everywhere.
+func localAddress(listen string) string {
+	host, port, _ := net.SplitHostPort(listen) // the configuration was checked
+	if wildcard(host) {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// answers reports whether anything accepts connections at an address.
+func answers(ctx context.Context, address string) bool {
+	d := net.Dialer{Timeout: answerTime}
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close() // nothing was sent
+	return true
+}
+
+// canListen checks that an address of a server that does not run is free.
+func canListen(ctx context.Context, check, address string) finding {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", address)
+	if err != nil {
+		return fail(check, "nothing answers at %s and it cannot be listened on: %v", address, err)
+	}
+	_ = l.Close() // nobody knew of it
+	return okay(check, "%s is free; no server runs there", address)
+}
+
+// askCluster asks one address for the cluster.
+func askCluster(ctx context.Context, address string) (kadm.Metadata, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	kc, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.DialTimeout(answerTime), kgo.RetryTimeout(answerTime))
+	if err != nil {
+		return kadm.Metadata{}, err
+	}
+	defer kc.Close()
+	return kadm.NewClient(kc).BrokerMetadata(ctx)
+}
+
+// examineAdvertised checks that the address that clients are told leads to the node that is meant.
+func examineAdvertised(ctx context.Context, told string, node int32, asked kadm.Metadata) finding {
+	const check = "advertised address"
+	if !answers(ctx, told) {
+		return fail(check, "clients are told %s, where nothing answers from here: set --kafka-advertise to an address that "+
+			"clients reach", told)
+	}
+	there, err := askCluster(ctx, told)
+	switch {
+	case err != nil:
+		return fail(check, "clients are told %s, where something answers that does not talk Kafka: %v", told, err)
+	case there.Cluster != asked.Cluster:
+		return fail(check, "clients are told %s, where another cluster answers: %s instead of %s", told, there.Cluster, asked.Cluster)
+	}
+	return okay(check, "%s answers for node %d", told, node)
+}
+
+// adviseAdvertised looks at the configuration alone for the mistakes that beginners make.
+func adviseAdvertised(s config.Server) []finding {
+	const check = "advertised address"
+	listen, _, _ := net.SplitHostPort(s.KafkaListen) // the configuration was checked
+	told, _, _ := net.SplitHostPort(s.KafkaAdvertise)
+	switch {
+	case s.KafkaAdvertise == "" && wildcard(listen):
+		return []finding{warn(check, "the server listens on all addresses and --kafka-advertise is not set: clients on other "+
+			"machines and outside a container need an address that they can reach")}
+	case s.KafkaAdvertise != "" && isLoopback(told) && !isLoopback(listen):
+		return []finding{warn(check, "%s leads clients on other machines to themselves", s.KafkaAdvertise)}
+	case s.KafkaAdvertise != "" && wildcard(told):
+		return []finding{fail(check, "%s is no address that a client can connect to", s.KafkaAdvertise)}
+	}
+	return nil
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
+
+// resolves checks that the name of an advertised address is known here.
+func resolves(ctx context.Context, address string) finding {
+	const check = "advertised address"
+	host, _, _ := net.SplitHostPort(address) // the configuration was checked
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	found, err := net.DefaultResolver.LookupHost(ctx, host)
+	if err != nil {
+		return warn(check, "%s cannot be resolved here: %v", host, err)
+	}
+	return okay(check, "%s is %s", host, strings.Join(found, ", "))
+}
+
+// examineHTTP checks the HTTP listener.
+func examineHTTP(ctx context.Context, s config.Server) finding {
+	const check = "http listener"
+	local := localAddress(s.HTTPListen)
+	if !answers(ctx, local) {
+		return canListen(ctx, check, s.HTTPListen)
+	}
+	status, text, err := get(ctx, "http://"+local+"/readyz")
+	switch {
+	case err != nil:
+		return fail(check, "%s: %v", local, err)
+	case status != http.StatusOK:
+		return warn(check, "%s answers, but the server is not ready: %s", local, text)
+	}
+	return okay(check, "%s answers: ready", local)
+}
+
+// get fetches a page and returns its status and the first of its text.
+func get(ctx context.Context, url string) (status int, text string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 512))
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		return 0, "", fmt.Errorf("reading %s: %w", url, err)
+	}
+	return resp.StatusCode, strings.TrimSpace(string(body)), nil
+}

@@ -1,0 +1,144 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+func newTopicAlter(client *clientFlags) *cobra.Command {
+	var set, unset []string
+	var partitions int
+	var dryRun bool
+	c := &cobra.Command{
+		Use:   "alter TOPIC...",
+		Short: "Change the settings of topics, or give them more partitions",
+		Long: `Change the settings of topics, or give them more partitions. Other settings stay as they are; a change takes effect
+without a restart. Partitions can only become more, and keys then go to other partitions than before.`,
+		Example: `  tidemark topic alter orders --config retention.ms=3600000
+  tidemark topic alter orders --unset retention.ms
+  tidemark topic alter orders --partitions 24 --dry-run`,
+		Args:              atLeastOne("TOPIC"),
+		ValidArgsFunction: client.completeTopics,
+	}
+	c.Flags().StringArrayVarP(&set, "config", "c", nil, "a setting, `NAME=VALUE`; may be repeated")
+	c.Flags().StringArrayVar(&unset, "unset", nil, "take the setting `NAME` away, so that its default holds; may be repeated")
+	c.Flags().IntVarP(&partitions, "partitions", "p", 0, "how many partitions to have")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "check everything, change nothing")
+	c.RunE = func(c *cobra.Command, names []string) error {
+		changes, err := settingChanges(c, set, unset)
+		if err != nil {
+			return err
+		}
+		if len(changes) == 0 && partitions == 0 {
+			return usagef(c, "nothing to change: give --config, --unset or --partitions")
+		}
+		admin, err := client.admin(c.Context())
+		if err != nil {
+			return err
+		}
+		defer admin.Close()
+		a := alteration{admin: admin, dryRun: dryRun}
+		failures := a.settings(c.Context(), changes, names)
+		if partitions > 0 {
+			failures = append(failures, a.partitions(c.Context(), partitions, names)...)
+		}
+		for _, line := range a.done {
+			fmt.Fprintln(c.OutOrStdout(), line)
+		}
+		return errors.Join(failures...)
+	}
+	return c
+}
+
+// settingChanges reads the flags of what to set and what to take away.
+func settingChanges(c *cobra.Command, set, unset []string) ([]kadm.AlterConfig, error) {
+	settings, err := parseSettings(c, set)
+	if err != nil {
+		return nil, err
+	}
+	var changes []kadm.AlterConfig
+	for name, value := range settings {
+		changes = append(changes, kadm.AlterConfig{Op: kadm.SetConfig, Name: name, Value: value})
+	}
+	for _, name := range unset {
+		if strings.Contains(name, "=") {
+			return nil, usagef(c, "--unset wants only a name, got %q", name)
+		}
+		if _, both := settings[name]; both {
+			return nil, usagef(c, "%s is to be set and to be taken away", name)
+		}
+		changes = append(changes, kadm.AlterConfig{Op: kadm.DeleteConfig, Name: name})
+	}
+	slices.SortFunc(changes, func(a, b kadm.AlterConfig) int { return strings.Compare(a.Name, b.Name) })
+	return changes, nil
+}
+
+// alteration collects what was changed.
+type alteration struct {
+	admin  *kadm.Client
+	dryRun bool
+	done   []string
+}
+
+func (a *alteration) note(what string) {
+	if a.dryRun {
+		what = "would have " + what
+	}
+	a.done = append(a.done, what)
+}
+
+func (a *alteration) settings(ctx context.Context, changes []kadm.AlterConfig, names []string) []error {
+	if len(changes) == 0 {
+		return nil
+	}
+	alter := a.admin.AlterTopicConfigs
+	if a.dryRun {
+		alter = a.admin.ValidateAlterTopicConfigs
+	}
+	answers, err := alter(ctx, changes, names...)
+	if err != nil {
+		return []error{err}
+	}
+	var failures []error
+	slices.SortFunc(answers, func(x, y kadm.AlterConfigsResponse) int { return strings.Compare(x.Name, y.Name) })
+	for _, r := range answers {
+		if r.Err != nil {
+			failures = append(failures, explainWith("topic", r.Name, r.Err, r.ErrMessage))
+			continue
+		}
+		for _, change := range changes {
+			if change.Op == kadm.DeleteConfig {
+				a.note(fmt.Sprintf("taken %s away from %s", change.Name, r.Name))
+				continue
+			}
+			a.note(fmt.Sprintf("set %s=%s on %s", change.Name, *change.Value, r.Name))
+		}
+	}
+	return failures
+}
+
+func (a *alteration) partitions(ctx context.Context, partitions int, names []string) []error {
+	update := a.admin.UpdatePartitions
+	if a.dryRun {
+		update = a.admin.ValidateUpdatePartitions
+	}
+	answers, err := update(ctx, partitions, names...)
+	if err != nil {
+		return []error{err}
+	}
+	var failures []error
+	for _, r := range answers.Sorted() {
+		if r.Err != nil {
+			failures = append(failures, explainWith("topic", r.Topic, r.Err, r.ErrMessage))
+			continue
+		}
+		a.note(fmt.Sprintf("given %s %s", r.Topic, plural(partitions, "partition")))
+	}
+	return failures
+}

@@ -1,0 +1,100 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+func newTopicCreate(client *clientFlags) *cobra.Command {
+	var partitions int32
+	var configs []string
+	var dryRun bool
+	c := &cobra.Command{
+		Use:   "create TOPIC...",
+		Short: "Create topics",
+		Example: `  tidemark topic create orders --partitions 12
+  tidemark topic create audit --config retention.ms=-1 --config tidemark.flush=every`,
+		Args: atLeastOne("TOPIC"),
+
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c.Flags().Int32VarP(&partitions, "partitions", "p", -1, "partitions of each topic; -1 is the server's default")
+	c.Flags().StringArrayVarP(&configs, "config", "c", nil, "a topic setting, `NAME=VALUE`; may be repeated")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "check everything, create nothing")
+	output := addOutputFlag(c)
+	c.RunE = func(c *cobra.Command, names []string) error {
+		asJSON, err := output.json(c)
+		if err != nil {
+			return err
+		}
+		settings, err := parseSettings(c, configs)
+		if err != nil {
+			return err
+		}
+		admin, err := client.admin(c.Context())
+		if err != nil {
+			return err
+		}
+		defer admin.Close()
+		create := admin.CreateTopics
+		if dryRun {
+			create = admin.ValidateCreateTopics
+		}
+		created, err := create(c.Context(), partitions, -1, settings, names...)
+		if err != nil {
+			return err
+		}
+		return reportCreated(c, created, asJSON, dryRun)
+	}
+	return c
+}
+
+// parseSettings reads NAME=VALUE words.
+func parseSettings(c *cobra.Command, words []string) (map[string]*string, error) {
+	settings := make(map[string]*string, len(words))
+	for _, word := range words {
+		name, value, ok := strings.Cut(word, "=")
+		if !ok || name == "" {
+			return nil, usagef(c, "--config wants NAME=VALUE, got %q", word)
+		}
+		settings[name] = &value
+	}
+	return settings, nil
+}
+
+// createdTopic is a row of `topic create`.
+type createdTopic struct {
+	Name       string `json:"name"`
+	ID         string `json:"id"`
+	Partitions int32  `json:"partitions"`
+}
+
+func reportCreated(c *cobra.Command, created kadm.CreateTopicResponses, asJSON, dryRun bool) error {
+	var rows []createdTopic
+	var failures []error
+	for _, t := range created.Sorted() {
+		if t.Err != nil {
+			failures = append(failures, explainWith("topic", t.Topic, t.Err, t.ErrMessage))
+			continue
+		}
+		rows = append(rows, createdTopic{Name: t.Topic, ID: t.ID.String(), Partitions: t.NumPartitions})
+	}
+	if asJSON {
+		if err := writeJSON(c.OutOrStdout(), rows); err != nil {
+			return err
+		}
+		return errors.Join(failures...)
+	}
+	verb := "created"
+	if dryRun {
+		verb = "would create"
+	}
+	for _, r := range rows {
+		fmt.Fprintf(c.OutOrStdout(), "%s %s with %s partition(s), id %s\n", verb, r.Name, count(r.Partitions), r.ID)
+	}
+	return errors.Join(failures...)
+}
