@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 	"testing"
 	"testing/synctest"
@@ -405,4 +406,22 @@ func TestAProduceThatTheLogDoesNotTakeInTimeSaysSo(t *testing.T) {
 		require.Equal(t, codeNone, first.receive(held, correlation).(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode)
 		r.stop()
 	})
+}
+
+func TestF43_AFailedFlushIsAStorageErrorOfItsPartitionOnly(t *testing.T) {
+	disk := newHeldDisk(memfs.New())
+	r := newRigOn(t, disk)
+	topic, other := r.topic("t", 1, nil), r.topic("other", 1, nil)
+	c := r.dial()
+	disk.fail(errors.New("the disk is gone"))
+	for range 2 { // the failure is final
+		got := c.produce(topic, 0, records("x"))
+		require.Equal(t, codeKafkaStorageError, got.ErrorCode)
+		require.Equal(t, int64(-1), got.BaseOffset)
+		require.NotEmpty(t, *got.ErrorMessage)
+	}
+	disk.fail(nil)
+	require.Equal(t, codeKafkaStorageError, c.produce(topic, 0, records("x")).ErrorCode)
+	require.Equal(t, int64(0), c.mustProduce(other, 0, records("x")))
+	require.Empty(t, c.fetchOne(fetchFrom(18, topic, 0, 0)).RecordBatches, "what is not durable is not visible")
 }

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -446,5 +447,35 @@ func TestF43_FetchNeverAnswersWhatConsumersDoNotExpect(t *testing.T) {
 				codeFencedLeaderEpoch, codeUnknownLeaderEpoch, codeUnknownTopicID,
 			}, code, "%v", err)
 		}
+	}
+}
+
+func TestLargeFetchesAreSentFromTheFile(t *testing.T) {
+	r := osRig(t)
+	topic := r.topic("t", 2, map[string]string{"segment.bytes": "1048576"})
+	nc, err := net.Dial("tcp", r.listen())
+	require.NoError(t, err)
+	defer nc.Close()
+	c := &client{t: t, conn: nc}
+	var want []string
+	for i := range 25 { // over three segments
+		want = append(want, strings.Repeat(string(rune('a'+i)), 100_000))
+		c.mustProduce(topic, 0, records(want[i]))
+		c.mustProduce(topic, 1, records("small"))
+	}
+	for _, version := range []int16{4, 11, 12, 18} {
+		req := fetchFrom(version, topic, 0, 0)
+		req.MaxBytes, req.Topics[0].Partitions[0].PartitionMaxBytes = 10<<20, 10<<20
+		second := req.Topics[0].Partitions[0]
+		second.Partition = 1
+		req.Topics[0].Partitions = append(req.Topics[0].Partitions, second)
+		var got []string
+		for len(got) < len(want) {
+			req.Topics[0].Partitions[0].FetchOffset = int64(len(got))
+			partitions := do[*kmsg.FetchResponse](c, req).Topics[0].Partitions
+			got = append(got, values(t, partitions[0].RecordBatches)...)
+			require.Len(t, values(t, partitions[1].RecordBatches), 25)
+		}
+		require.Equal(t, want, got)
 	}
 }

@@ -190,11 +190,11 @@ func (c *conn) readAndExecute(a *api, size int, decoded *budget) (*outgoing, err
 	return nil, c.reportRefused(call.requestHeader, a, int64(size), err)
 }
 
-// newCall reads the header of a request. The call has the client's id as a copy, also with an error, and the rest aliases
-// the frame.
+// newCall reads the header of a request. The call's client id is a copy, with an error that of an earlier request; the body
+// aliases the frame.
 func (c *conn) newCall(a *api, frame []byte) (*call, error) {
 	h, body, err := parseHeader(frame, func(_, version int16) bool { return a.supports(version) && a.isFlexible(version) })
-	if c.clientID != h.clientID {
+	if err == nil && c.clientID != h.clientID {
 		c.clientID = strings.Clone(h.clientID)
 	}
 	h.clientID = c.clientID

@@ -11,11 +11,12 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// heldDisk is a file system whose syncs a test can hold.
+// heldDisk is a file system whose syncs a test can hold, and fail.
 type heldDisk struct {
 	vfs.FS
-	mu   sync.Mutex
-	gate chan struct{} // closed: open
+	mu      sync.Mutex
+	gate    chan struct{} // closed: open
+	failing error         // of every sync of a file, if not nil
 }
 
 func newHeldDisk(under vfs.FS) *heldDisk {
@@ -29,6 +30,13 @@ func (d *heldDisk) hold() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.gate = make(chan struct{})
+}
+
+// fail makes every sync of a file fail from now on; nil ends that.
+func (d *heldDisk) fail(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.failing = err
 }
 
 func (d *heldDisk) release() {
@@ -56,9 +64,12 @@ type heldFile struct {
 
 func (f *heldFile) Sync() error {
 	f.disk.mu.Lock()
-	gate := f.disk.gate
+	gate, failing := f.disk.gate, f.disk.failing
 	f.disk.mu.Unlock()
 	<-gate
+	if failing != nil {
+		return failing
+	}
 	return f.File.Sync()
 }
 

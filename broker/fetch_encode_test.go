@@ -193,3 +193,27 @@ func TestFetchFrameSizeCountsRecordsThatAreWrittenApart(t *testing.T) {
 	_, _, err := batch.Next(frame[len(frame)-int(large.Len()):])
 	require.NoError(t, err)
 }
+
+func TestADiskThatFailsWhileAResponseIsEncodedCostsOnePartition(t *testing.T) {
+	r := newRig(t)
+	good, bad := someRecords(t, r, "good", 100), someRecords(t, r, "bad", 100)
+	defer good.Release()
+	size := bad.Len()
+	bad.Release() // reading them fails from now on
+	for _, version := range []int16{4, 12, 18} {
+		f := &fetchAnswer{version: version, correlation: 1}
+		for i, records := range []partition.Records{good, bad, good} {
+			f.items = append(f.items, fetchItem{
+				topic: "t", index: int32(i), found: fetched{records: records, size: size, diverging: epochEnd{noEpoch, -1}},
+			})
+		}
+		frame := encoded(t, r.server, f)
+		var resp kmsg.FetchResponse
+		resp.Version = version
+		require.NoError(t, resp.ReadFrom(responseBody(t, frame[sizeBytes:], 1, version >= 12)))
+		got := resp.Topics[0].Partitions
+		require.Equal(t, []int16{codeNone, codeKafkaStorageError, codeNone}, []int16{got[0].ErrorCode, got[1].ErrorCode, got[2].ErrorCode})
+		require.Equal(t, []int{int(good.Len()), 0, int(good.Len())}, []int{len(got[0].RecordBatches), len(got[1].RecordBatches), len(got[2].RecordBatches)})
+		require.Equal(t, int64(-1), got[1].HighWatermark)
+	}
+}

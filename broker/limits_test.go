@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/tidemark-io/tidemark/vfs"
 	"github.com/tidemark-io/tidemark/vfs/memfs"
 )
 
@@ -296,4 +297,23 @@ func TestConnectionLimits(t *testing.T) {
 	require.NoError(t, first.conn.Close())
 	r.events.closing(t, 1)
 	do[*kmsg.MetadataResponse](dial(), metadataOf(13, false))
+}
+
+func TestASlowReaderOfASocketIsCutOff(t *testing.T) {
+	r := newRigOn(t, vfs.OS(), func(o *Options) { o.ResponseWriteTimeout = 50 * time.Millisecond })
+	r.backend.root = t.TempDir()
+	topic := r.topic("t", 1, nil)
+	producer := r.dial()
+	for range 20 {
+		producer.mustProduce(topic, 0, records(strings.Repeat("x", 1_000_000)))
+	}
+	nc, err := net.Dial("tcp", r.listen())
+	require.NoError(t, err)
+	defer nc.Close()
+	req := fetchFrom(18, topic, 0, 0)
+	req.MaxBytes, req.Topics[0].Partitions[0].PartitionMaxBytes = 50<<20, 50<<20
+	(&client{t: t, conn: nc}).send(req) // and does not read
+	closed := r.events.closing(t, 1)
+	require.Equal(t, ClosedSlowResponse, closed.Reason)
+	require.NoError(t, producer.conn.Close())
 }

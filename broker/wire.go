@@ -56,10 +56,6 @@ func (w *wireWalker) length(width int) int {
 	return n
 }
 
-func (w *wireWalker) skipString() { w.skip(max(w.length(2), 0)) }
-
-func (w *wireWalker) skipBytes() { w.skip(max(w.length(4), 0)) }
-
 // arrayLen reads how many elements an array says it has. It is never more than there are bytes left, since every element
 // takes one at least.
 func (w *wireWalker) arrayLen() int {
