@@ -1,6 +1,7 @@
 package kafkalog
 
 import (
+	"errors"
 	"math"
 	"sort"
 	"sync/atomic"
@@ -43,6 +44,8 @@ type entryList[E comparable, C entryCodec[E]] struct {
 
 	// view is nil until something was read from the file.
 	view atomic.Pointer[entryView[E]]
+	// damage is what verify found, so that not every reader looks for it again. It means nothing beside a verified view.
+	damage atomic.Pointer[CorruptionError]
 
 	// What follows belongs to the writer.
 
@@ -112,11 +115,17 @@ func (l *entryList[E, C]) verify() (*entryView[E], error) {
 		if view != nil && view.verified {
 			return view, nil
 		}
+		if damage := l.damage.Load(); damage != nil {
+			return nil, damage
+		}
 		verified, err := l.scan()
 		if err == nil && l.view.CompareAndSwap(view, verified) {
 			return verified, nil
 		}
 		if err != nil && l.view.Load() == view {
+			if damage, ok := errors.AsType[*CorruptionError](err); ok {
+				l.damage.Store(damage)
+			}
 			return nil, err
 		}
 		// Somebody else inspected the file, or the writer changed it meanwhile.

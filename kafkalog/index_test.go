@@ -395,6 +395,27 @@ func TestF41_AnIndexThatCannotBeRightIsRejected(t *testing.T) {
 	}
 }
 
+func TestF41_ADamagedIndexIsReadOnce(t *testing.T) {
+	fsys := &probeFS{FS: newPartsFS(t)}
+	storeFile(t, fsys.FS, indexPath, indexBytes([2]int32{20, 100}, [2]int32{10, 200}, [2]int32{30, 300}))
+	reads := 0
+	fsys.failWith(func(op, _ string) error {
+		if op == "read" {
+			reads++
+		}
+		return nil
+	})
+	x := reopenIndex(fsys, indexLimits{end: 1100, size: 5000})
+	for range 10 {
+		_, err := x.lookup(1015)
+		require.True(t, damaged(err), "%v", err)
+	}
+	require.Equal(t, 1, reads)
+	require.NoError(t, x.reset())
+	fillIndex(t, x, 0, 3)
+	checkFilledIndex(t, x, 3)
+}
+
 func TestF41_TheIndexOfAnEmptySegmentHasNoEntries(t *testing.T) {
 	fsys := newPartsFS(t)
 	storeFile(t, fsys, indexPath, indexBytes([2]int32{10, 100}))
