@@ -1,10 +1,12 @@
 package broker
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -424,4 +426,26 @@ func TestF43_AFailedFlushIsAStorageErrorOfItsPartitionOnly(t *testing.T) {
 	require.Equal(t, codeKafkaStorageError, c.produce(topic, 0, records("x")).ErrorCode)
 	require.Equal(t, int64(0), c.mustProduce(other, 0, records("x")))
 	require.Empty(t, c.fetchOne(fetchFrom(18, topic, 0, 0)).RecordBatches, "what is not durable is not visible")
+}
+
+func TestF68_EveryCodecIntoACompactedTopicAndOutAgain(t *testing.T) {
+	r := newRig(t)
+	topic := r.topic("t", 1, map[string]string{"cleanup.policy": "compact"}) // records are inspected
+	c := r.dial()
+	var want []string
+	for codec := batch.None; codec <= batch.Zstd; codec++ {
+		value := strings.Repeat(codec.String(), 300)
+		want = append(want, value)
+		sent := batchOf(batch.BuilderOptions{Codec: codec}, value)
+		c.mustProduce(topic, 0, bytes.Clone(sent))
+
+		got := c.fetchOne(fetchFrom(18, topic, 0, int64(codec)))
+		require.Equal(t, sent[posAttributes:], got.RecordBatches[posAttributes:], "T18: stored and served as it was sent")
+
+		if codec != batch.None {
+			broken := patched(bytes.Clone(sent), len(sent)/2+20, 0xFF, 0xFE, 0xFD, 0xFC)
+			require.Contains(t, []int16{codeInvalidRecord, codeCorruptMessage}, c.produce(topic, 0, broken).ErrorCode, codec.String())
+		}
+	}
+	require.Equal(t, want, values(t, c.fetchOne(fetchFrom(18, topic, 0, 0)).RecordBatches))
 }

@@ -89,6 +89,10 @@ func TestF17_OffsetsForTimes(t *testing.T) {
 		require.Equal(t, listed{codeNone, 0, -1, epoch}, c.listOne(version, "t", partition.Earliest))
 	}
 
+	r.reopen(topic, 0, 1)
+	require.Equal(t, listed{codeNone, 3, base + 8, 0}, c.listOne(11, "t", base+7), "the newest record is found after a restart")
+	require.Equal(t, none, c.listOne(11, "t", base+9))
+
 	// What lies before the log start has expired.
 	_, err := r.log(topic, 0).DeleteRecords(4)
 	require.NoError(t, err)
