@@ -23,6 +23,11 @@ var allowedImports = map[string][]string{
 	"logdir":      {"vfs"},
 	"kafkalog":    {"batch", "vfs"},
 
+	"objstore":              nil,
+	"objstore/mem":          {"objstore"},
+	"objstore/dir":          {"objstore", "vfs"},
+	"objstore/objstoretest": {"objstore"},
+
 	"meta":          nil,
 	"meta/embedded": {"meta"},
 	"meta/metatest": {"meta"},

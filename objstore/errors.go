@@ -1,0 +1,122 @@
+package objstore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// The classes of errors. What a caller should do is the difference between them.
+var (
+	// ErrExists is a put-if-absent whose key is taken.
+	ErrExists = errors.New("object exists")
+	// ErrNotFound is a key without an object. A missing bucket is ErrDenied: it does not appear by waiting.
+	ErrNotFound = errors.New("object not found")
+	// ErrThrottled is a store that asks its callers to slow down: try again later and less often.
+	ErrThrottled = errors.New("object store is throttling")
+	// ErrTransient is a store that could not be reached, was at odds with itself, or is full: try again later.
+	ErrTransient = errors.New("object store failed for now")
+	// ErrDenied is a call that the store refuses to this caller: the credentials, the bucket's policy, or a bucket that
+	// does not exist. Trying again does not help.
+	ErrDenied = errors.New("object store denied access")
+	// ErrInvalid is a call that makes no sense: a malformed key, or a range outside the object.
+	ErrInvalid = errors.New("invalid object request")
+)
+
+// ErrClosed is what calls on a closed store fail with. It is final.
+var ErrClosed = errors.New("object store is closed")
+
+// ErrEnded is what calls on an [Upload] that was finished or aborted fail with.
+var ErrEnded = errors.New("upload has ended")
+
+// Op is a method of [Store] or [Upload], as it is called in errors and traces.
+type Op string
+
+// The calls of a store.
+const (
+	OpPut         Op = "put"
+	OpPutIfAbsent Op = "put-if-absent"
+	OpCreate      Op = "create"
+	OpWrite       Op = "write"
+	OpFinish      Op = "finish"
+	OpAbort       Op = "abort"
+	OpGet         Op = "get"
+	OpReadRange   Op = "read"
+	OpHead        Op = "head"
+	OpList        Op = "list"
+	OpDelete      Op = "delete"
+)
+
+// Error is a call of a store that failed.
+type Error struct {
+	// Op is the call.
+	Op Op
+	// Store names the store, without secrets.
+	Store string
+	// Key is the object's key; for a listing its prefix.
+	Key string
+	// Class is one of the package's classes, or nil for an error that is none of them.
+	Class error
+	// Err is the cause as the driver saw it; nil if the class says it all.
+	Err error
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "object store %s: %s %q", e.Store, e.Op, e.Key)
+	if e.Class != nil && !errors.Is(e.Err, e.Class) { // or the cause says it itself
+		fmt.Fprintf(&b, ": %v", e.Class)
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	return b.String()
+}
+
+// Unwrap returns the class and the cause.
+func (e *Error) Unwrap() []error {
+	var errs []error
+	for _, err := range []error{e.Class, e.Err} {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// DeleteError says which objects of a [Store.Delete] were not removed, in the order in which they were asked for. It
+// matches the classes of all of them.
+type DeleteError struct {
+	Failed []*Error
+}
+
+func (e *DeleteError) Error() string {
+	if len(e.Failed) == 1 {
+		return e.Failed[0].Error()
+	}
+	return fmt.Sprintf("%d objects were not deleted, the first: %v", len(e.Failed), e.Failed[0])
+}
+
+// Unwrap returns the errors of all keys.
+func (e *DeleteError) Unwrap() []error {
+	errs := make([]error, len(e.Failed))
+	for i, f := range e.Failed {
+		errs[i] = f
+	}
+	return errs
+}
+
+// Retriable reports whether the same call may succeed later without anybody's doing: it was throttled or failed for now.
+// For a [DeleteError] it reports whether that is so for every key that failed. A context that ended is not retriable.
+func Retriable(err error) bool {
+	var many *DeleteError
+	if errors.As(err, &many) {
+		for _, f := range many.Failed {
+			if !Retriable(f) {
+				return false
+			}
+		}
+		return len(many.Failed) > 0
+	}
+	return errors.Is(err, ErrThrottled) || errors.Is(err, ErrTransient)
+}
