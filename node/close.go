@@ -27,12 +27,11 @@ func (n *Node) close(ctx context.Context) error {
 	began := n.config.Now()
 	n.status.enter("closing", len(n.closers))
 	n.metrics.Ready.Set(0)
-	n.end(ErrClosed)
-
 	var step atomicText
 	closed := make(chan error, 1)
 	go func() { closed <- n.closeAll(ctx, &step) }()
 	err := waitFor(ctx, closed, &step)
+	n.end(ErrClosed)
 	n.fail(ErrClosed)
 	if err != nil {
 		n.log.Error("not closed in order", "error", err)

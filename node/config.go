@@ -98,7 +98,7 @@ type Config struct {
 // Listener is one address to listen on, and the one that clients are told.
 type Listener struct {
 	Listen    string // HOST:PORT
-	Advertise string // HOST:PORT; empty: the address that Listen bound. Port 0: the port that Listen bound.
+	Advertise string // HOST:PORT; empty: the address that Listen bound, unless that is all of them. Port 0: the bound one.
 }
 
 // TopicPattern is settings for the topics whose names match a pattern.
@@ -149,10 +149,8 @@ func (c Config) validate() error {
 			wrong = append(wrong, err)
 		}
 	}
-	if c.Kafka.Advertise != "" {
-		if _, _, err := net.SplitHostPort(c.Kafka.Advertise); err != nil {
-			wrong = append(wrong, fmt.Errorf("Kafka.Advertise: %w", err))
-		}
+	if err := checkAdvertise(c.Kafka); err != nil {
+		wrong = append(wrong, err)
 	}
 	if _, err := topicconfig.Parse(c.TopicDefaults); err != nil {
 		wrong = append(wrong, fmt.Errorf("TopicDefaults: %w", err))
@@ -166,6 +164,31 @@ func (c Config) validate() error {
 		}
 	}
 	return errors.Join(wrong...)
+}
+
+// checkAdvertise refuses an address that clients could not connect to.
+func checkAdvertise(l Listener) error {
+	if l.Advertise != "" {
+		host, _, err := net.SplitHostPort(l.Advertise)
+		if err == nil && isUnspecified(host) {
+			err = fmt.Errorf("%s is no address that a client can connect to", l.Advertise)
+		}
+		if err != nil {
+			return fmt.Errorf("Kafka.Advertise: %w", err)
+		}
+		return nil
+	}
+	if host, _, err := net.SplitHostPort(l.Listen); err == nil && isUnspecified(host) {
+		return fmt.Errorf("Kafka.Advertise: clients must be told an address, since Kafka.Listen %s is every address of the machine",
+			l.Listen)
+	}
+	return nil
+}
+
+// isUnspecified reports whether a host stands for all addresses of the machine.
+func isUnspecified(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "" || err == nil && ip.IsUnspecified()
 }
 
 // ExposedError says that a listener could be reached from other machines and asks nobody who they are.

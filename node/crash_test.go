@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -32,6 +33,7 @@ func underLoad(t *testing.T, stops int, stop func(m *nodetest.Machine, i int)) {
 	load, err := ledger.StartLoad(l, ledger.LoadOptions{Client: []kgo.Opt{seeds}, Readers: 1})
 	require.NoError(t, err)
 	defer load.Close()
+	poll := pollOffsets(t, m, "loaded")
 	var acked int64
 	for i := range stops {
 		acked += 500
@@ -44,9 +46,45 @@ func underLoad(t *testing.T, stops int, stop func(m *nodetest.Machine, i int)) {
 	report, err := l.Verify(within(t), seeds)
 	require.NoError(t, err)
 	require.NoError(t, report.Err())
+	poll()
 }
 
-func TestF01_NothingAcknowledgedIsLostInPowerCutsUnderLoad(t *testing.T) {
+// pollOffsets asks for the start and the end of every partition again and again, over restarts, until the returned func is
+// called, and fails the test when one of them goes back.
+func pollOffsets(t *testing.T, m *nodetest.Machine, topic string) (stop func()) {
+	admin := kadm.NewClient(client(t, m))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		starts, ends := map[int32]int64{}, map[int32]int64{}
+		rises := func(highest map[int32]int64, listed kadm.ListedOffsets) {
+			listed.Each(func(o kadm.ListedOffset) {
+				if o.Err != nil {
+					return // the server is away
+				}
+				if o.Offset < highest[o.Partition] {
+					t.Errorf("partition %d went back from %d to %d", o.Partition, highest[o.Partition], o.Offset)
+				}
+				highest[o.Partition] = max(highest[o.Partition], o.Offset)
+			})
+		}
+		for ctx.Err() == nil {
+			if listed, err := admin.ListStartOffsets(ctx, topic); err == nil {
+				rises(starts, listed)
+			}
+			if listed, err := admin.ListEndOffsets(ctx, topic); err == nil {
+				rises(ends, listed)
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+func TestF01_F36_NothingAcknowledgedIsLostAndNoOffsetGoesBackInPowerCutsUnderLoad(t *testing.T) {
 	underLoad(t, 6, func(m *nodetest.Machine, i int) {
 		m.CutPower(nodetest.Cut{Seed: uint64(i), Keep: []float64{0, 0.5, 1}[i%3]})
 	})
@@ -189,6 +227,37 @@ func TestF79_ACrashAtAnyStepOfDeletingATopicLeavesTheWholeOrNone(t *testing.T) {
 			return
 		}
 	}
+}
+
+func TestF57_TopicsComeAndGoUnderLoadAndDisturbNobody(t *testing.T) {
+	m := machine(t)
+	m.Start()
+	c := client(t, m, kgo.ProducerBatchCompression(kgo.NoCompression()))
+	createTopic(t, c, 1, nil, "steady")
+	settings := map[string]string{"segment.bytes": "1048576", "file.delete.delay.ms": "0"}
+	for i := range 25 {
+		name := fmt.Sprintf("passing%d", i)
+		createTopic(t, c, 2, settings, name)
+		for p := range int32(2) {
+			for range 3 { // two of them fill a segment
+				c.Produce(t.Context(), &kgo.Record{Topic: name, Partition: p, Value: make([]byte, 600_000)}, nil)
+			}
+		}
+		produce(t, c, name, 0, "acknowledged")
+		deleted, err := kadm.NewClient(c).DeleteTopic(within(t), name)
+		require.NoError(t, err)
+		require.NoError(t, deleted.Err)
+		produce(t, c, "steady", 0, name)
+	}
+	c.PurgeTopicsFromClient("passing24")
+	require.Len(t, consume(t, m, "steady"), 25)
+	require.NotContains(t, metric(t, m, "tidemark_partition_failures_total"), " 1")
+	require.NotContains(t, metric(t, m, "tidemark_kafkalog_logs_failed_total"), " 1")
+	m.Stop()
+	m.Start()
+	require.Eventually(t, func() bool {
+		return len(under(tree(t, m.FS, nodetest.DataDir), "passing")) == 0
+	}, patience, 5*time.Millisecond, "what was deleted is removed in the end")
 }
 
 // tree lists every name below a directory.

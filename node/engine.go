@@ -50,7 +50,10 @@ func (n *Node) openEngine() {
 	observe.Offsets(n.reg, n.partitions.all)
 	n.undo("the log engine", n.closeEngine)
 	n.undo("partitions", n.closePartitions)
-	n.undo("work in the background", n.background.stop)
+	n.undo("work in the background", func(ctx context.Context) error {
+		n.end(ErrClosed)
+		return n.background.stop(ctx)
+	})
 }
 
 // raiseLeaderEpochs begins a new term of every partition after an unclean start, and only then: what clients knew of the

@@ -26,7 +26,7 @@ type Node struct {
 	reg     *prometheus.Registry
 	status  *status
 
-	life       context.Context // ends when Close begins
+	life       context.Context // ends when clients are gone and the logs are about to be closed
 	end        context.CancelCauseFunc
 	background background
 	names      nameLocks

@@ -18,7 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/tidemark-io/tidemark/batch"
 	"github.com/tidemark-io/tidemark/node"
 	"github.com/tidemark-io/tidemark/node/nodetest"
 	"github.com/tidemark-io/tidemark/vfs"
@@ -266,6 +268,85 @@ func TestTheLeaderEpochRisesOnlyAfterAnUncleanStop(t *testing.T) {
 	require.Equal(t, int32(1), epoch())
 }
 
+func TestF12_ADuplicateOnAnotherConnectionIsAnsweredNoSoonerThanTheOriginal(t *testing.T) {
+	m := machine(t)
+	var holding atomic.Bool
+	held, released := make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(released) })
+	defer release()
+	var once sync.Once
+	m.Wrap = func(base vfs.FS) vfs.FS {
+		return faultfs.New(base, faultfs.When(
+			func(op faultfs.Op) bool { return holding.Load() && faultfs.Matching(faultfs.OpSync, "*.log")(op) },
+			faultfs.Always(faultfs.Fault{Hook: func() {
+				once.Do(func() { close(held) })
+				<-released
+			}})))
+	}
+	m.Start()
+	createTopic(t, client(t, m), 1, nil, "orders")
+	topics, err := kadm.NewClient(client(t, m)).ListTopics(within(t), "orders")
+	require.NoError(t, err)
+	id, err := client(t, m).Request(within(t), kmsg.NewPtrInitProducerIDRequest())
+	require.NoError(t, err)
+	builder := batch.NewBuilder(batch.BuilderOptions{
+		HasProducer: true, ProducerID: id.(*kmsg.InitProducerIDResponse).ProducerID,
+	})
+	builder.Add(time.Now().UnixMilli(), nil, []byte("once"))
+	records, err := builder.Build()
+	require.NoError(t, err)
+
+	holding.Store(true)
+	answers := make(chan kmsg.ProduceResponseTopicPartition, 2)
+	send := func() {
+		go func() { answers <- produceRaw(t, client(t, m), topics["orders"], records) }()
+	}
+	send()
+	select {
+	case <-held:
+	case answer := <-answers:
+		t.Fatalf("answered before it was durable: %+v", answer)
+	}
+	send() // the first connection is as good as gone
+	require.Eventually(t, func() bool {
+		return strings.Contains(metric(t, m, "tidemark_partition_duplicate_batches_total"), " 1")
+	}, patience, 5*time.Millisecond)
+	require.Empty(t, answers, "the first copy is not durable yet")
+
+	release()
+	for range 2 {
+		answer := <-answers
+		require.Zero(t, answer.ErrorCode)
+		require.Zero(t, answer.BaseOffset)
+	}
+	m.CutPower(nodetest.Cut{Seed: 1})
+	m.Wrap = nil
+	m.Start()
+	require.Equal(t, map[position]string{{"orders", 0, 0}: "once"}, consume(t, m, "orders"))
+}
+
+// produceRaw sends a batch as it is to partition 0 and returns the answer.
+func produceRaw(t *testing.T, c *kgo.Client, topic kadm.TopicDetail, records []byte) kmsg.ProduceResponseTopicPartition {
+	partition := kmsg.NewProduceRequestTopicPartition()
+	partition.Records = records
+	to := kmsg.NewProduceRequestTopic()
+	to.Topic, to.TopicID, to.Partitions = topic.Topic, topic.ID, []kmsg.ProduceRequestTopicPartition{partition}
+	request := kmsg.NewPtrProduceRequest()
+	request.Acks, request.TimeoutMillis, request.Topics = -1, 30_000, []kmsg.ProduceRequestTopic{to}
+	response, err := c.Request(t.Context(), request)
+	if err != nil {
+		t.Error(err)
+		return partition0(-1)
+	}
+	return response.(*kmsg.ProduceResponse).Topics[0].Partitions[0]
+}
+
+func partition0(code int16) kmsg.ProduceResponseTopicPartition {
+	p := kmsg.NewProduceResponseTopicPartition()
+	p.ErrorCode = code
+	return p
+}
+
 func TestF74_TheFirstWriteToAnAutoCreatedTopicSucceeds(t *testing.T) {
 	m := machine(t)
 	m.Start()
@@ -311,6 +392,18 @@ func TestListenersThatOthersCanReachMustBeAllowed(t *testing.T) {
 		_, err := node.Open(t.Context(), c)
 		var exposed *node.ExposedError
 		require.ErrorAs(t, err, &exposed)
+	}
+}
+
+func TestClientsMustBeToldAnAddressThatTheyCanConnectTo(t *testing.T) {
+	for _, l := range []node.Listener{
+		{Listen: "0.0.0.0:0"},
+		{Listen: "127.0.0.1:0", Advertise: "0.0.0.0:9092"},
+		{Listen: "127.0.0.1:0", Advertise: ":9092"},
+		{Listen: "127.0.0.1:0", Advertise: "broker.example"},
+	} {
+		_, err := node.Open(t.Context(), node.Config{DataDir: "data", Kafka: l, InsecureListen: true})
+		require.ErrorContains(t, err, "Kafka.Advertise")
 	}
 }
 

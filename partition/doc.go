@@ -24,9 +24,14 @@
 //
 // # Order of locks
 //
-//	Log.appending  held while one batch goes to the log under it and joins its sync; taken first
-//	Log.mu         watermark, the round that is open, life of the log; never held over I/O
-//	Flusher.mu     the queue; taken last, never held over I/O or a call into a Log
+//	Log.appending   held while one batch goes to the log under it and joins its sync; taken first. The log under it may
+//	                wait in an append that begins a new segment, and holds no other lock of this package meanwhile
+//	Log.mu          life of the log; held for a few instructions
+//	syncer.mu       the open round and whether it is being synced; held over a call of the three below and nothing else
+//	Flusher.mu, budget.mu, Maintainer.mu, upkeep.mu, watchers.mu
+//	                leaves: nothing is called while one is held
+//
+// No lock but Log.appending is held over I/O, and a sync runs under none.
 //
 // Start reading at log.go (what a log is and its life), append.go, flusher.go and watermark.go.
 package partition
