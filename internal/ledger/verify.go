@@ -3,7 +3,8 @@ package ledger
 import (
 	"context"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -126,12 +127,7 @@ func (c *check) finish() {
 }
 
 func sortedOffsets(m map[int64]entry) []int64 {
-	offsets := make([]int64, 0, len(m))
-	for offset := range m {
-		offsets = append(offsets, offset)
-	}
-	sort.Slice(offsets, func(i, j int) bool { return offsets[i] < offsets[j] })
-	return offsets
+	return slices.Sorted(maps.Keys(m))
 }
 
 // bounds returns the first offset and the next offset of every partition.
@@ -188,7 +184,7 @@ func (l *Ledger) readAll(ctx context.Context, client []kgo.Opt, checks map[int32
 	for open > 0 {
 		fetches := c.PollFetches(ctx)
 		if err := fetches.Err(); err != nil {
-			return fmt.Errorf("ledger: reading %s back: %w", l.topic, err)
+			return fmt.Errorf("ledger: reading %s back, %s: %w", l.topic, progress(checks), err)
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
 			check := checks[r.Partition]
@@ -201,4 +197,16 @@ func (l *Ledger) readAll(ctx context.Context, client []kgo.Opt, checks map[int32
 		})
 	}
 	return nil
+}
+
+// progress says how far each partition was read.
+func progress(checks map[int32]*check) string {
+	var b strings.Builder
+	for i, p := range slices.Sorted(maps.Keys(checks)) {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "partition %d at %d of %d", p, checks[p].next, checks[p].end)
+	}
+	return b.String()
 }

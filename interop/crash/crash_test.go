@@ -87,7 +87,12 @@ func start(t *testing.T) *server.Server {
 	require.NoError(t, err)
 	s, err := maker.New(dir)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Kill()) })
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the server printed:\n%s", s.Dump())
+		}
+		require.NoError(t, s.Kill())
+	})
 	ctx := limited(t)
 	require.NoError(t, s.Start(ctx))
 	c, err := kgo.NewClient(kgo.SeedBrokers(s.Addr()))

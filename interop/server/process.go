@@ -147,6 +147,22 @@ func (s *Server) Kill() error {
 	return nil
 }
 
+// Dump ends the server with SIGQUIT, upon which Go and Java programs print what each of their threads is doing, and
+// returns the end of what it printed.
+func (s *Server) Dump() string {
+	if s.cmd == nil {
+		return "not running"
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
+		return err.Error()
+	}
+	select {
+	case <-s.exited:
+	case <-time.After(time.Second): // a JVM prints and goes on
+	}
+	return s.Output()
+}
+
 // Alive returns an error that says how the server ended if it is not running any more.
 func (s *Server) Alive() error {
 	select {
@@ -205,7 +221,7 @@ type tail struct {
 	buf []byte
 }
 
-const tailBytes = 32 << 10
+const tailBytes = 256 << 10
 
 // Write never fails.
 func (t *tail) Write(p []byte) (int, error) {
