@@ -1,14 +1,18 @@
 package broker
 
 import (
+	"context"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemark-io/tidemark/coordinator"
 )
 
 // # FindCoordinator (10): versions 0-6
 //
-// Tells where the coordinator of a group or a transactional id is. There are no coordinators yet, so the answer is the one
-// that Kafka gives while it has none: COORDINATOR_NOT_AVAILABLE, node -1, which clients retry until they give up. It is
-// listed all the same because librdkafka up to 2.11.0 takes a broker without version 0 of it to be too old for lz4.
+// Tells which node coordinates a group: the one that leads the group's partition of __consumer_offsets, which is made when
+// there is none. The address is that of the listener the request came in on. There are no coordinators of transactions and
+// share groups yet: COORDINATOR_NOT_AVAILABLE, node -1, which clients retry until they give up.
 //
 //	v1  key type: 0 group, 1 transactional id (before, groups); error message; throttle time
 //	v3  flexible
@@ -35,27 +39,52 @@ const (
 )
 
 func (c *call) findCoordinator(req *kmsg.FindCoordinatorRequest) (answer, error) {
-	err := &codedError{codeCoordinatorNotAvailable, "this server has no coordinators"}
-	switch req.CoordinatorType {
-	case groupCoordinator, transactionCoordinator:
-	case shareCoordinator:
-		if c.version < 6 {
-			err = &codedError{codeInvalidRequest, "share coordinators need version 6 of the request"}
-		}
-	default:
-		err = &codedError{codeInvalidRequest, "unknown coordinator type"}
-	}
-
+	ctx, cancel := context.WithTimeout(c.conn.ctx, autoCreateTimeout)
+	defer cancel()
+	find := c.coordinators(ctx, req.CoordinatorType)
 	resp := kmsg.NewPtrFindCoordinatorResponse()
 	if c.version < 4 {
-		resp.ErrorCode, resp.ErrorMessage, resp.NodeID, resp.Port = err.code, &err.text, -1, -1
+		f := find(req.CoordinatorKey)
+		resp.ErrorCode, resp.ErrorMessage, resp.NodeID, resp.Host, resp.Port = f.ErrorCode, f.ErrorMessage, f.NodeID, f.Host, f.Port
 		return c.reply(resp), nil
 	}
 	resp.Coordinators = make([]kmsg.FindCoordinatorResponseCoordinator, len(req.CoordinatorKeys))
 	for i, key := range req.CoordinatorKeys {
-		resp.Coordinators[i] = kmsg.FindCoordinatorResponseCoordinator{
-			Key: key, NodeID: -1, Port: -1, ErrorCode: err.code, ErrorMessage: &err.text,
-		}
+		resp.Coordinators[i] = find(key)
 	}
 	return c.reply(resp), nil
 }
+
+// coordinators returns what finds the coordinators of keys of a type.
+func (c *call) coordinators(ctx context.Context, kind int8) func(key string) kmsg.FindCoordinatorResponseCoordinator {
+	none := func(err error) func(string) kmsg.FindCoordinatorResponseCoordinator {
+		text, code := message(err), codeOf(err) // once, for there may be many keys
+		return func(key string) kmsg.FindCoordinatorResponseCoordinator {
+			return kmsg.FindCoordinatorResponseCoordinator{Key: key, NodeID: -1, Port: -1, ErrorCode: code, ErrorMessage: text}
+		}
+	}
+	switch {
+	case kind == shareCoordinator && c.version < 6:
+		return none(&codedError{codeInvalidRequest, "share coordinators need version 6 of the request"})
+	case kind == transactionCoordinator || kind == shareCoordinator:
+		return none(&codedError{codeCoordinatorNotAvailable, "this server coordinates groups only"})
+	case kind != groupCoordinator:
+		return none(&codedError{codeInvalidRequest, "unknown coordinator type"})
+	}
+	nodes := map[int32]Node{}
+	for _, n := range c.server.backend.Nodes(c.conn.listener) {
+		nodes[n.ID] = n
+	}
+	unavailable := none(coordinator.ErrNotAvailable)
+	return func(key string) kmsg.FindCoordinatorResponseCoordinator {
+		id, err := c.server.groups.Find(ctx, key)
+		n, there := nodes[id]
+		if err != nil || !there {
+			return unavailable(key)
+		}
+		return kmsg.FindCoordinatorResponseCoordinator{Key: key, NodeID: n.ID, Host: n.Host, Port: n.Port, ErrorMessage: noMessage()}
+	}
+}
+
+// noMessage is the error message of what went well, as Kafka sends it.
+func noMessage() *string { return kmsg.StringPtr("") }

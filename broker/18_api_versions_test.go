@@ -18,11 +18,21 @@ func TestApiVersionsListsEveryKey(t *testing.T) {
 		{ApiKey: 1, MinVersion: 4, MaxVersion: 18},
 		{ApiKey: 2, MinVersion: 1, MaxVersion: 11},
 		{ApiKey: 3, MinVersion: 0, MaxVersion: 13},
+		{ApiKey: 8, MinVersion: 2, MaxVersion: 10},
+		{ApiKey: 9, MinVersion: 1, MaxVersion: 10},
 		{ApiKey: 10, MinVersion: 0, MaxVersion: 6},
+		{ApiKey: 11, MinVersion: 0, MaxVersion: 9},
+		{ApiKey: 12, MinVersion: 0, MaxVersion: 4},
+		{ApiKey: 13, MinVersion: 0, MaxVersion: 5},
+		{ApiKey: 14, MinVersion: 0, MaxVersion: 5},
+		{ApiKey: 15, MinVersion: 0, MaxVersion: 6},
+		{ApiKey: 16, MinVersion: 0, MaxVersion: 5},
 		{ApiKey: 18, MinVersion: 0, MaxVersion: 5},
 		{ApiKey: 19, MinVersion: 2, MaxVersion: 7},
 		{ApiKey: 20, MinVersion: 1, MaxVersion: 6},
 		{ApiKey: 22, MinVersion: 0, MaxVersion: 5},
+		{ApiKey: 42, MinVersion: 0, MaxVersion: 3},
+		{ApiKey: 47, MinVersion: 0, MaxVersion: 0},
 	}
 	for version := int16(0); version <= 5; version++ {
 		req := at(version, kmsg.NewPtrApiVersionsRequest())

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/tidemark-io/tidemark/batch"
+	"github.com/tidemark-io/tidemark/coordinator"
 	"github.com/tidemark-io/tidemark/partition"
 	"github.com/tidemark-io/tidemark/topicconfig"
 )
@@ -20,10 +21,19 @@ const (
 	codeNotLeaderOrFollower          int16 = 6
 	codeRequestTimedOut              int16 = 7
 	codeMessageTooLarge              int16 = 10
+	codeOffsetMetadataTooLarge       int16 = 12
+	codeCoordinatorLoadInProgress    int16 = 14
 	codeCoordinatorNotAvailable      int16 = 15
+	codeNotCoordinator               int16 = 16
 	codeInvalidTopicException        int16 = 17
 	codeRecordListTooLarge           int16 = 18
 	codeInvalidRequiredAcks          int16 = 21
+	codeIllegalGeneration            int16 = 22
+	codeInconsistentGroupProtocol    int16 = 23
+	codeInvalidGroupID               int16 = 24
+	codeUnknownMemberID              int16 = 25
+	codeInvalidSessionTimeout        int16 = 26
+	codeRebalanceInProgress          int16 = 27
 	codeInvalidTimestamp             int16 = 32
 	codeUnsupportedVersion           int16 = 35
 	codeTopicAlreadyExists           int16 = 36
@@ -38,13 +48,20 @@ const (
 	codeInvalidTxnState              int16 = 48
 	codeTransactionalIDAuthorization int16 = 53
 	codeKafkaStorageError            int16 = 56
+	codeNonEmptyGroup                int16 = 68
+	codeGroupIDNotFound              int16 = 69
 	codeFetchSessionIDNotFound       int16 = 70
 	codeInvalidFetchSessionEpoch     int16 = 71
 	codeTopicDeletionDisabled        int16 = 73
 	codeFencedLeaderEpoch            int16 = 74
 	codeUnknownLeaderEpoch           int16 = 75
 	codeUnsupportedCompressionType   int16 = 76
+	codeMemberIDRequired             int16 = 79
+	codeGroupMaxSizeReached          int16 = 81
+	codeFencedInstanceID             int16 = 82
+	codeGroupSubscribedToTopic       int16 = 86
 	codeInvalidRecord                int16 = 87
+	codeUnstableOffsetCommit         int16 = 88
 	codeUnknownTopicID               int16 = 100
 	codeFetchSessionTopicIDError     int16 = 106
 	codeRebootstrapRequired          int16 = 129
@@ -90,6 +107,25 @@ var errorCodes = []struct {
 	{ErrUnknownTopicID, codeUnknownTopicID},
 	{ErrUnknownPartition, codeUnknownTopicOrPartition},
 	{ErrNotLeader, codeNotLeaderOrFollower},
+
+	{coordinator.ErrLoading, codeCoordinatorLoadInProgress},
+	{coordinator.ErrNotAvailable, codeCoordinatorNotAvailable},
+	{coordinator.ErrNotCoordinator, codeNotCoordinator},
+	{coordinator.ErrInvalidGroup, codeInvalidGroupID},
+	{coordinator.ErrInvalidSession, codeInvalidSessionTimeout},
+	{coordinator.ErrUnknownMember, codeUnknownMemberID},
+	{coordinator.ErrMemberIDRequired, codeMemberIDRequired},
+	{coordinator.ErrFencedInstance, codeFencedInstanceID},
+	{coordinator.ErrGroupFull, codeGroupMaxSizeReached},
+	{coordinator.ErrInconsistentProtocol, codeInconsistentGroupProtocol},
+	{coordinator.ErrIllegalGeneration, codeIllegalGeneration},
+	{coordinator.ErrRebalancing, codeRebalanceInProgress},
+	{coordinator.ErrGroupNotFound, codeGroupIDNotFound},
+	{coordinator.ErrNonEmptyGroup, codeNonEmptyGroup},
+	{coordinator.ErrSubscribed, codeGroupSubscribedToTopic},
+	{coordinator.ErrMetadataTooLarge, codeOffsetMetadataTooLarge},
+	{coordinator.ErrUnstableOffset, codeUnstableOffsetCommit},
+	{coordinator.ErrRecordTooLarge, codeUnknownServerError},
 
 	{errInvalidTopic, codeInvalidTopicException},
 	{errInternalTopic, codeInvalidTopicException},

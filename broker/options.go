@@ -11,6 +11,9 @@ type Options struct {
 	// Backend is the node. It must be set.
 	Backend Backend
 
+	// Groups is the group coordinator. Without one, groups have no coordinator.
+	Groups Groups
+
 	// Events is told what happens; unset functions are not called.
 	Events Events
 
@@ -86,6 +89,9 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.DefaultReplicationFactor, 1)
 	setDefault(&o.FetchMaxBytes, 55<<20)
 	setDefault(&o.MaxIncrementalFetchSessions, 1000)
+	if o.Groups == nil {
+		o.Groups = noGroups{}
+	}
 	o.Events = o.Events.withDefaults()
 	return o
 }

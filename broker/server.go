@@ -15,6 +15,7 @@ type Server struct {
 	options  Options
 	events   Events
 	backend  Backend
+	groups   Groups
 	apis     map[int16]*api // by key
 	sessions *sessionCache
 	buffers  buffers
@@ -47,6 +48,7 @@ func New(o Options) (*Server, error) {
 		options:  o,
 		events:   o.Events,
 		backend:  o.Backend,
+		groups:   o.Groups,
 		apis:     make(map[int16]*api),
 		sessions: newSessionCache(max(o.MaxIncrementalFetchSessions, 0)),
 		large:    newBudget(o.QueuedMaxRequestBytes / 2),

@@ -30,11 +30,21 @@ func apiTable() []api {
 		fetchAPI(),
 		listOffsetsAPI(),
 		metadataAPI(),
+		offsetCommitAPI(),
+		offsetFetchAPI(),
 		findCoordinatorAPI(),
+		joinGroupAPI(),
+		heartbeatAPI(),
+		leaveGroupAPI(),
+		syncGroupAPI(),
+		describeGroupsAPI(),
+		listGroupsAPI(),
 		apiVersionsAPI(),
 		createTopicsAPI(),
 		deleteTopicsAPI(),
 		initProducerIDAPI(),
+		deleteGroupsAPI(),
+		offsetDeleteAPI(),
 	}
 }
 

@@ -90,6 +90,9 @@ func sample(key, version int16, topic *Topic) kmsg.Request {
 	case 20:
 		return deleteByName(version, "new"+strconv.Itoa(int(version+1)))
 	}
+	if req := groupSample(key, version, topic); req != nil {
+		return req
+	}
 	req := kmsg.RequestForKey(key)
 	req.SetVersion(version)
 	switch r := req.(type) {
@@ -158,7 +161,9 @@ func TestF63_WhatIsNotServedClosesTheConnectionWithOneEvent(t *testing.T) {
 		{"create topics 1", 19, 1, "CreateTopics"},
 		{"delete topics 7", 20, 7, "DeleteTopics"},
 		{"init producer id 6", 22, 6, "InitProducerId"},
-		{"a key without handler", 8, 2, ""},
+		{"offset commit 1", 8, 1, "OffsetCommit"},
+		{"join group 10", 11, 10, "JoinGroup"},
+		{"a key without handler", 17, 1, ""},
 		{"a control key of old", 4, 0, ""},
 		{"a key of nobody", 999, 0, ""},
 		{"a negative key", -1, 0, ""},
