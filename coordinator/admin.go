@@ -31,3 +31,6 @@ func (s *Shard) list() *Listing {
 	}
 	return l
 }
+
+// Len is the number of groups.
+func (s *Shard) Len() int { return len(s.groups) }

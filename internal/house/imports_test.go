@@ -34,6 +34,7 @@ var allowedImports = map[string][]string{
 
 	"coordinator":         nil,
 	"coordinator/records": {"coordinator"},
+	"coordinator/runner":  {"coordinator", "coordinator/records"},
 
 	"partition": {"kafkalog", "batch", "topicconfig", "vfs"},
 	"broker":    {"partition", "batch", "topicconfig", "coordinator"},

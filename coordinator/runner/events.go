@@ -1,0 +1,64 @@
+package runner
+
+import "time"
+
+// Events are told what happens to shards. Unset functions are not called. They must be quick and must not call the runner.
+type Events struct {
+	Loaded       func(Loaded)       // a shard takes requests
+	LoadFailed   func(LoadFailed)   // a shard could not read its partition
+	Skipped      func(Skipped)      // records of unknown types were passed over
+	Ended        func(Ended)        // a shard ended because of its log
+	Checkpointed func(Checkpointed) // a shard wrote out everything it holds
+}
+
+// Loaded tells of a shard that takes requests.
+type Loaded struct {
+	Partition int32
+	Records   int
+	Bytes     int64
+	Groups    int
+	Took      time.Duration
+}
+
+// LoadFailed tells of a shard that could not read its partition. It is tried again with a later request.
+type LoadFailed struct {
+	Partition int32
+	Offset    int64 // of the record that could not be read, or -1
+	Err       error
+}
+
+// Skipped tells of records that are of no type known here. They stay in the partition.
+type Skipped struct {
+	Partition int32
+	Records   int
+	First     int64 // offset
+}
+
+// Ended tells of a shard whose log failed or was closed.
+type Ended struct {
+	Partition int32
+	Err       error
+}
+
+// Checkpointed tells of a shard that wrote out everything it holds, so that a start need not read what was before.
+type Checkpointed struct {
+	Partition int32
+	From      int64 // where a start reads from now
+	Records   int
+	Err       error // nothing was gained; tried again later
+}
+
+func (e Events) withDefaults() Events {
+	ensure(&e.Loaded)
+	ensure(&e.LoadFailed)
+	ensure(&e.Skipped)
+	ensure(&e.Ended)
+	ensure(&e.Checkpointed)
+	return e
+}
+
+func ensure[T any](f *func(T)) {
+	if *f == nil {
+		*f = func(T) {}
+	}
+}

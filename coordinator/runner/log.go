@@ -1,0 +1,64 @@
+package runner
+
+import (
+	"context"
+	"errors"
+)
+
+// Log is a partition of __consumer_offsets as its shard needs it. The shard calls it from one goroutine.
+type Log interface {
+	// Replay calls visit for every record and transaction marker from the log start to the high watermark, in order, and
+	// stops at its first error. What an entry holds is good until visit returns. It blocks on the disk, until ctx ends.
+	Replay(ctx context.Context, visit func(Entry) error) error
+
+	// Append appends one batch of records, all or none, with the given timestamp (ms since 1970). When it returns nil they
+	// are in the log and neither durable nor visible: that is for Pending. It may wait for room, until ctx ends. Errors
+	// are those that package coordinator has for what clients are told; [ErrEnded] with them when the log takes no more.
+	Append(ctx context.Context, ms int64, records []KeyValue) (Pending, error)
+
+	// MaxBatchBytes is the largest batch that Append takes, headers and all.
+	MaxBatchBytes() int
+
+	// Empty reports whether there is nothing to replay.
+	Empty() bool
+
+	// End is the offset that the next record gets.
+	End() int64
+
+	// Trim deletes the records below an offset that is durable. When it returns they never come back.
+	Trim(offset int64) error
+}
+
+// ErrEnded says that a log takes no more records: it was closed, deleted or given away, or its disk has failed. Its shard
+// ends; a new one starts when the next request comes.
+var ErrEnded = errors.New("the log has ended")
+
+// Pending is records that are in a log and perhaps not yet durable.
+type Pending interface {
+	// Done is closed when the records are durable and visible, or when that failed.
+	Done() <-chan struct{}
+
+	// Err says which, once Done is closed.
+	Err() error
+}
+
+// KeyValue is a record. A nil value is a tombstone.
+type KeyValue struct{ Key, Value []byte }
+
+// Entry is what a log holds at an offset: a record, or the end of a transaction.
+type Entry struct {
+	Offset     int64
+	Key, Value []byte
+	ProducerID int64 // of the transaction, or -1
+	Marker     Marker
+}
+
+// Marker is the end of a transaction.
+type Marker int8
+
+// What an [Entry] is.
+const (
+	NoMarker     Marker = 0 // a record
+	CommitMarker Marker = 1
+	AbortMarker  Marker = 2
+)

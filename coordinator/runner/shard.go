@@ -1,0 +1,357 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/tidemark-io/tidemark/coordinator"
+	"github.com/tidemark-io/tidemark/coordinator/records"
+)
+
+// shard is one partition and the goroutine that has it.
+type shard struct {
+	runner    *Runner
+	partition int32
+	log       Log
+
+	life   context.Context // ends when nothing is waited for any more
+	giveUp context.CancelFunc
+	news   chan struct{} // has a value after something was queued or the shard is to stop
+	ended  chan struct{} // closed when the goroutine has ended
+
+	mu struct {
+		sync.Mutex
+		state state
+		why   error // of refusing, unless the state is ready
+		queue []*Call
+		until time.Time // a failed shard is left alone until then
+	}
+
+	// The goroutine's.
+	groups  *coordinator.Shard
+	waiting map[coordinator.Ticket]*Call
+	ticket  coordinator.Ticket
+	flying  []flight // appended and not yet durable, in order
+	timer   *time.Timer
+
+	appended int64 // bytes since the last checkpoint
+	held     int64 // bytes of the last checkpoint
+}
+
+type state int8
+
+const (
+	loading  state = 0
+	ready    state = 1
+	stopping state = 2
+	over     state = 3
+)
+
+// flight is records that are not durable yet and the replies that rest on them.
+type flight struct {
+	pending Pending
+	replies []coordinator.Reply
+	then    func() // once they are; may be nil
+}
+
+func newShard(r *Runner, partition int32, log Log) *shard {
+	s := &shard{
+		runner: r, partition: partition, log: log,
+		news: make(chan struct{}, 1), ended: make(chan struct{}),
+		groups: coordinator.NewShard(r.options.Groups), waiting: map[coordinator.Ticket]*Call{},
+	}
+	s.life, s.giveUp = context.WithCancel(context.Background())
+	s.mu.why = coordinator.ErrLoading
+	if log.Empty() {
+		s.mu.state = ready
+	}
+	return s
+}
+
+// submit queues a request, or answers it at once when the shard takes none.
+func (s *shard) submit(req coordinator.Request) *Call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.state != ready {
+		return answered(coordinator.Refuse(req, s.mu.why))
+	}
+	c := &Call{request: req, done: make(chan struct{})}
+	s.mu.queue = append(s.mu.queue, c)
+	s.wake()
+	return c
+}
+
+func (s *shard) wake() {
+	select {
+	case s.news <- struct{}{}:
+	default:
+	}
+}
+
+// stop makes the shard refuse requests with the given error and end.
+func (s *shard) stop(why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.state < stopping {
+		s.mu.state, s.mu.why = stopping, why
+	}
+	s.wake()
+}
+
+// finished reports whether another shard may take this one's place.
+func (s *shard) finished() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.state == over && !s.runner.options.Now().Before(s.mu.until)
+}
+
+// take empties the queue. It reports whether the shard is to stop.
+func (s *shard) take() (calls []*Call, stop bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	calls, s.mu.queue = s.mu.queue, nil
+	return calls, s.mu.state >= stopping
+}
+
+// run is the life of a shard.
+func (s *shard) run() {
+	defer close(s.ended)
+	defer s.giveUp()
+	s.timer = time.NewTimer(0)
+	defer s.timer.Stop()
+	if !s.load() {
+		return
+	}
+	err := s.guarded()
+	if err != nil {
+		s.stop(coordinator.ErrNotCoordinator)
+		s.runner.options.Events.Ended(Ended{Partition: s.partition, Err: err})
+	}
+	s.finish(err)
+}
+
+// guarded is serve. A fault of the groups' logic ends the shard and not the server; the next one begins with what is in the
+// log.
+func (s *shard) guarded() (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+		}
+	}()
+	return s.serve()
+}
+
+// nowMs is the time as the state machine has it.
+func (s *shard) nowMs() int64 { return s.runner.options.Now().UnixMilli() }
+
+// serve takes requests and the time until the shard is to stop, or its log ends, which is the error.
+func (s *shard) serve() error {
+	for {
+		s.arm()
+		select {
+		case <-s.news:
+			calls, stop := s.take()
+			for i, c := range calls {
+				s.ticket++
+				s.waiting[s.ticket] = c
+				if err := s.advance(s.groups.Handle(s.nowMs(), s.ticket, c.request)); err != nil {
+					refuseAll(calls[i+1:], coordinator.ErrNotCoordinator)
+					return err
+				}
+			}
+			if stop {
+				return nil
+			}
+		case <-s.landing():
+			if err := s.land(); err != nil {
+				return err
+			}
+		case <-s.timer.C:
+		}
+		if err := s.tick(); err != nil {
+			return err
+		}
+		if err := s.checkpointIfDue(); err != nil {
+			return err
+		}
+	}
+}
+
+// arm sets the timer to the next deadline of the groups; without one it does not run.
+func (s *shard) arm() {
+	at, ok := s.groups.Next()
+	if !ok {
+		s.timer.Stop()
+		return
+	}
+	s.timer.Reset(time.UnixMilli(at).Sub(s.runner.options.Now()))
+}
+
+// tick does everything that is due.
+func (s *shard) tick() error {
+	for {
+		out := s.groups.Tick(s.nowMs())
+		if out == nil {
+			return nil
+		}
+		if err := s.advance(out); err != nil {
+			return err
+		}
+	}
+}
+
+// advance appends what an output wants and gives its replies out, now or when they may be. The error is that the log has
+// ended.
+func (s *shard) advance(out *coordinator.Output) error {
+	if len(out.Records) == 0 {
+		s.release(out.Settle(nil))
+		return nil
+	}
+	pending, err := s.append(out.Records)
+	replies := out.Settle(clientError(err))
+	if pending != nil {
+		s.flying = append(s.flying, flight{pending: pending, replies: replies})
+	} else {
+		s.release(replies)
+	}
+	if errors.Is(err, ErrEnded) {
+		return err
+	}
+	return nil
+}
+
+// clientError is what of an error clients are told.
+func clientError(err error) error {
+	if errors.Is(err, records.ErrTooLong) {
+		return coordinator.ErrRecordTooLarge
+	}
+	return err
+}
+
+// release gives replies out when everything that was appended before them is durable.
+func (s *shard) release(replies []coordinator.Reply) {
+	if n := len(s.flying); n > 0 {
+		s.flying[n-1].replies = append(s.flying[n-1].replies, replies...)
+		return
+	}
+	s.give(replies)
+}
+
+func (s *shard) give(replies []coordinator.Reply) {
+	for _, r := range replies {
+		if c := s.waiting[r.To]; c != nil {
+			delete(s.waiting, r.To)
+			c.answer = r.Answer
+			close(c.done)
+		}
+	}
+}
+
+// landing is closed when the oldest records in flight are durable; nil when there are none.
+func (s *shard) landing() <-chan struct{} {
+	if len(s.flying) == 0 {
+		return nil
+	}
+	return s.flying[0].pending.Done()
+}
+
+// land gives out the replies that rested on the oldest records in flight. The error is that they are not durable, and then
+// nobody knows what is in the log.
+func (s *shard) land() error {
+	f := s.flying[0]
+	if err := f.pending.Err(); err != nil {
+		return err
+	}
+	s.flying[0] = flight{}
+	s.flying = s.flying[1:]
+	s.give(f.replies)
+	if f.then != nil {
+		f.then()
+	}
+	return nil
+}
+
+// batchOverhead is what a batch and each of its records take beyond keys and values, at most.
+const (
+	batchOverhead  = 61
+	recordOverhead = 32
+)
+
+// append appends records, in as many batches as it takes. The pending is that of the last one. With an error some may be
+// in the log all the same, if they were more than one batch holds.
+func (s *shard) append(rs []coordinator.Record) (Pending, error) {
+	ctx, cancel := context.WithTimeout(s.life, s.runner.options.AppendTimeout)
+	defer cancel()
+	var last Pending
+	var batch []KeyValue
+	size := batchOverhead
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		p, err := s.log.Append(ctx, s.nowMs(), batch)
+		if err != nil {
+			return err
+		}
+		s.appended += int64(size)
+		last, batch, size = p, batch[:0], batchOverhead
+		return nil
+	}
+	for _, r := range rs {
+		key, value, err := records.Encode(r)
+		if err != nil {
+			return last, err
+		}
+		n := len(key) + len(value) + recordOverhead
+		if size+n > s.log.MaxBatchBytes() {
+			if err := flush(); err != nil {
+				return last, err
+			}
+		}
+		batch = append(batch, KeyValue{key, value})
+		size += n
+	}
+	return last, flush()
+}
+
+// refuseAll answers requests that were not taken.
+func refuseAll(calls []*Call, err error) {
+	for _, c := range calls {
+		c.refuse(err)
+	}
+}
+
+// finish answers everything that waits and ends the shard. What is in flight is waited for, unless the log failed.
+func (s *shard) finish(failed error) {
+	why := coordinator.ErrNotAvailable
+	if failed != nil {
+		why = coordinator.ErrNotCoordinator
+	}
+	s.release(s.groups.Abandon(why))
+	for failed == nil && len(s.flying) > 0 {
+		select {
+		case <-s.landing():
+			failed = s.land()
+		case <-s.life.Done():
+			failed = context.Cause(s.life)
+		}
+	}
+	for _, c := range s.waiting { // their answers rest on what may not be there
+		c.refuse(coordinator.ErrNotCoordinator)
+	}
+	s.mu.Lock()
+	s.mu.state = over
+	calls := s.mu.queue
+	s.mu.queue = nil
+	s.mu.Unlock()
+	refuseAll(calls, why)
+}
+
+func (c *Call) refuse(err error) {
+	c.answer = coordinator.Refuse(c.request, err)
+	close(c.done)
+}
