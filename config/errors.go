@@ -40,8 +40,8 @@ func (e *ValueError) Error() string {
 	return fmt.Sprintf("%s: %s is %q: %s", e.Source, e.Key, e.Value, e.Reason)
 }
 
-// nearest returns the candidate with the fewest edits to name, if they are no more than a third of its length.
-func nearest(name string, candidates []string) string {
+// Nearest returns the candidate with the fewest edits to name, or "" when the fewest are more than a third of its length.
+func Nearest(name string, candidates []string) string {
 	best, bestEdits := "", len(name)/3+1
 	for _, c := range candidates {
 		if n := edits(strings.ToLower(name), strings.ToLower(c)); n < bestEdits {

@@ -113,7 +113,7 @@ func (l *loader) flags(flags map[string][]string) layer {
 			l.flagProblems = append(l.flagProblems, out.addPairs(values, source)...)
 		case find(name) == nil:
 			names := append(keyNames(), TopicDefault, FileKey)
-			l.flagProblems = append(l.flagProblems, &UnknownKeyError{Key: name, Nearest: nearest(name, names), Source: source})
+			l.flagProblems = append(l.flagProblems, &UnknownKeyError{Key: name, Nearest: Nearest(name, names), Source: source})
 		default:
 			out[name] = given{values[len(values)-1], source}
 		}
@@ -135,7 +135,7 @@ func (l *loader) environment(environ []string) layer {
 		source := envSource(env)
 		switch name, known := byEnv[env]; {
 		case !known:
-			near := nearest(env, slices.Collect(maps.Keys(byEnv)))
+			near := Nearest(env, slices.Collect(maps.Keys(byEnv)))
 			l.envProblems = append(l.envProblems, &UnknownKeyError{Key: env, Nearest: near, Source: "environment"})
 		case name == FileKey:
 		case name == TopicDefault:
@@ -174,7 +174,7 @@ func (l *loader) file(path string) layer {
 			}
 			out[name] = given{text, source}
 		default:
-			near := nearest(name, append(keyNames(), TopicDefault, TopicPatterns))
+			near := Nearest(name, append(keyNames(), TopicDefault, TopicPatterns))
 			l.fileProblems = append(l.fileProblems, &UnknownKeyError{Key: name, Nearest: near, Source: source})
 		}
 	}

@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tidemark-io/tidemark/config"
 )
 
 // Exit codes of the tidemark command. They are stable: scripts rely on them.
@@ -62,7 +65,7 @@ func newRoot(s Streams) *cobra.Command {
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usagef(c, "%v", err) })
+	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(&cobra.Command{Use: "no-help", Hidden: true, GroupID: helpGroup})
 	for _, g := range commandGroups() {
@@ -115,6 +118,20 @@ func isUsage(err error) bool {
 	return errors.As(err, &u)
 }
 
+// flagError says what is wrong with a flag, and of one that is not known which is nearest.
+func flagError(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return usagef(c, "%v", err)
+	}
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if near := config.Nearest(unknown.GetSpecifiedName(), names); near != "" {
+		return usagef(c, "%v; did you mean --%s?", err, near)
+	}
+	return usagef(c, "%v", err)
+}
+
 // noArguments refuses stray words; on a command with subcommands they are an unknown one, so it names the nearest.
 func noArguments(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
@@ -124,6 +141,9 @@ func noArguments(c *cobra.Command, args []string) error {
 		return usagef(c, "%s takes no argument, got %q", c.CommandPath(), args[0])
 	}
 	text := fmt.Sprintf("unknown command %q for %q", args[0], c.CommandPath())
+	if c.SuggestionsMinimumDistance <= 0 {
+		c.SuggestionsMinimumDistance = 2 // edits; cobra sets its default only in its own message
+	}
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		text += fmt.Sprintf("; did you mean %q?", near[0])
 	}

@@ -6,6 +6,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/tidemark-io/tidemark/logdir"
 )
 
 func newTopic() *cobra.Command {
@@ -39,3 +41,6 @@ func topicDetail(ctx context.Context, admin *kadm.Client, topic string) (kadm.To
 	}
 	return t, explain("topic", topic, t.Err)
 }
+
+// topicID writes a topic's id as Kafka does: base64 for URLs, without padding.
+func topicID(id kadm.TopicID) string { return logdir.UUID(id).String() }

@@ -81,7 +81,7 @@ func reportCreated(c *cobra.Command, created kadm.CreateTopicResponses, asJSON, 
 			failures = append(failures, explainWith("topic", t.Topic, t.Err, t.ErrMessage))
 			continue
 		}
-		rows = append(rows, createdTopic{Name: t.Topic, ID: t.ID.String(), Partitions: t.NumPartitions})
+		rows = append(rows, createdTopic{Name: t.Topic, ID: topicID(t.ID), Partitions: t.NumPartitions})
 	}
 	if asJSON {
 		if err := writeJSON(c.OutOrStdout(), rows); err != nil {
@@ -94,7 +94,7 @@ func reportCreated(c *cobra.Command, created kadm.CreateTopicResponses, asJSON, 
 		verb = "would create"
 	}
 	for _, r := range rows {
-		fmt.Fprintf(c.OutOrStdout(), "%s %s with %s partition(s), id %s\n", verb, r.Name, count(r.Partitions), r.ID)
+		fmt.Fprintf(c.OutOrStdout(), "%s %s with %s, id %s\n", verb, r.Name, plural(r.Partitions, "partition"), r.ID)
 	}
 	return errors.Join(failures...)
 }

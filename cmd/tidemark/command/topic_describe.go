@@ -96,7 +96,7 @@ func describeTopics(ctx context.Context, kc *kgo.Client, names []string) ([]desc
 		if err != nil {
 			return nil, err
 		}
-		t := describedTopic{Name: name, ID: about.ID.String(), Partitions: []describedPartition{}}
+		t := describedTopic{Name: name, ID: topicID(about.ID), Partitions: []describedPartition{}}
 		for _, p := range about.Partitions.Sorted() {
 			e := readable[p.Partition]
 			t.Partitions = append(t.Partitions, describedPartition{

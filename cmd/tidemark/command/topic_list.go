@@ -68,7 +68,7 @@ func listRows(topics kadm.TopicDetails) ([]listedTopic, error) {
 		if t.Err != nil {
 			return nil, explain("topic", t.Topic, t.Err)
 		}
-		rows = append(rows, listedTopic{Name: t.Topic, ID: t.ID.String(), Partitions: int32(len(t.Partitions))})
+		rows = append(rows, listedTopic{Name: t.Topic, ID: topicID(t.ID), Partitions: int32(len(t.Partitions))})
 	}
 	return rows, nil
 }

@@ -1,0 +1,147 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// listening finds the address of a listener in what a server prints.
+func listening(t *testing.T, out, listener string) string {
+	t.Helper()
+	found := regexp.MustCompile(listener + ` +(?:http://)?(127\.0\.0\.1:\d+)`).FindStringSubmatch(out)
+	require.NotNil(t, found, out)
+	return found[1]
+}
+
+func TestServeSaysWhereToConnectAndStopsWhenInterrupted(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	out, errs, stop := background(t, "serve", "--data-dir", dir, "--kafka-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0",
+		"--kafka-advertise", "localhost:0")
+	out.waitFor(t, "ready\n")
+	kafka, http := listening(t, out.String(), "kafka"), listening(t, out.String(), "http")
+	_, port, err := net.SplitHostPort(kafka)
+	require.NoError(t, err)
+	require.Equal(t, "tidemark "+version+", data in "+dir+"\n"+
+		"  kafka  "+kafka+"  (clients are told localhost:"+port+")\n"+
+		"  http   http://"+http+"  (/healthz /readyz /metrics)\nready\n", out.String())
+	done(t, "", "topic", "create", "a", "--server", kafka)
+	require.Equal(t, ExitOK, stop())
+	require.Contains(t, errs.String(), "msg=stopping")
+	require.NotContains(t, errs.String(), "level=WARN")
+}
+
+func TestServeSaysWhyItCannotStart(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	used := t.TempDir()
+	startServerIn(t, used)
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	address := taken.Addr().String()
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"the Kafka port is taken": {[]string{"--kafka-listen", address, "--http-listen", "off"},
+			address + " is taken by another process; stop it, or choose another address with --kafka-listen (port 0 picks a free one)"},
+		"the HTTP port is taken": {[]string{"--kafka-listen", "127.0.0.1:0", "--http-listen", address},
+			address + " is taken by another process; stop it, or choose another address with --http-listen"},
+		"the directory is in use": {[]string{"--data-dir", used, "--kafka-listen", "127.0.0.1:0", "--http-listen", "off"},
+			"another process has the data directory " + used + " open; stop it, or name another with --data-dir"},
+		"the directory is a file": {[]string{"--data-dir", file, "--kafka-listen", "127.0.0.1:0", "--http-listen", "off"},
+			file + " is no directory; name another with --data-dir"},
+		"others could reach it": {[]string{"--kafka-listen", "0.0.0.0:0", "--http-listen", "off"},
+			"0.0.0.0:0 can be reached from other machines, and whoever reaches it can read and write everything"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := append([]string{"serve", "--data-dir", filepath.Join(t.TempDir(), "d")}, test.args...)
+			got := tidemark(t, "", args...)
+			require.Equal(t, ExitFailed, got.Code, got.Err)
+			require.Contains(t, got.Err, test.want)
+			require.NotContains(t, got.Out, "ready")
+		})
+	}
+}
+
+func TestSettingsOfPartsThatAreNotThereAreToldOnce(t *testing.T) {
+	out, errs, stop := background(t, "serve", "--data-dir", t.TempDir(), "--kafka-listen", "127.0.0.1:0", "--http-listen", "off",
+		"--flight-listen", "127.0.0.1:0", "--store", "s3://bucket?secret_key=abc", "--log-format", "json")
+	out.waitFor(t, "ready\n")
+	require.Equal(t, ExitOK, stop())
+	var warnings []string
+	for line := range strings.Lines(errs.String()) {
+		if strings.Contains(line, `"WARN"`) {
+			warnings = append(warnings, line)
+		}
+	}
+	require.Len(t, warnings, 1)
+	require.Contains(t, warnings[0], `"settings":["flight-listen","store"]`)
+	require.NotContains(t, errs.String(), "abc")
+}
+
+func TestTopicDefaultsGoByTheNameOfTheTopic(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "t.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(`
+message.max.bytes: 3000
+topic-patterns:
+  - pattern: "big-*"
+    max.message.bytes: 100000
+`), 0o600))
+	out, _, stop := background(t, "serve", "--data-dir", t.TempDir(), "--kafka-listen", "127.0.0.1:0", "--http-listen", "off",
+		"--config", file)
+	out.waitFor(t, "ready\n")
+	server := listening(t, out.String(), "kafka")
+	value := strings.Repeat("x", 5000)
+	done(t, value, "produce", "big-one", "--server", server)
+	got := tidemark(t, value, "produce", "small", "--server", server)
+	require.Equal(t, ExitFailed, got.Code)
+	require.Contains(t, got.Err, "MESSAGE_TOO_LARGE")
+	require.Contains(t, got.Err, "0 records acknowledged")
+	require.Equal(t, ExitOK, stop())
+}
+
+func TestDemoVerifiesEverythingAndLeavesNothingBehind(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	out := done(t, "", "demo", "--records", "2000")
+	require.Contains(t, out, "every one of the 2,000 records came back once, in order, with its bytes")
+	require.Contains(t, out, "one record at a time: acknowledged in p50 ")
+	left, err := os.ReadDir(os.TempDir())
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestDemoOfOneRecordWorks(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	require.Contains(t, done(t, "", "demo", "-n", "1"), "every one of the 1 records")
+}
+
+func TestAnInterruptedDemoLeavesNothingBehind(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	out, errs, stop := background(t, "demo", "--records", "1000000000")
+	out.waitFor(t, "topic demo")
+	require.Equal(t, ExitOK, stop(), errs.String())
+	require.Contains(t, out.String(), "interrupted; the server is stopped and nothing is left behind")
+	left, err := os.ReadDir(os.TempDir())
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestADemoThatIsInterruptedAtOnceLeavesNothingBehind(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("at once"))
+	out := newLockedBuffer()
+	require.Equal(t, ExitOK, Main(ctx, []string{"demo"}, Streams{In: strings.NewReader(""), Out: out, Err: out}), out.String())
+	left, err := os.ReadDir(os.TempDir())
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
