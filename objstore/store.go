@@ -79,8 +79,8 @@ type Store interface {
 // Upload is an object that is being written in one go, from front to back. It is for one goroutine. Nothing of it is
 // visible before Finish returns, whatever happens to the process.
 type Upload interface {
-	// Write appends p, which is not kept. It may block while earlier parts are sent. An error is final for the upload:
-	// abort it and begin again.
+	// Write appends p, which is not kept. It may block while earlier parts are sent. An error is final for the upload,
+	// and Finish fails after it: begin a new one (F-58).
 	io.Writer
 
 	// Finish makes the object visible and durable under its key; it replaces the one that had it. After an error the

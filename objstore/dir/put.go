@@ -134,10 +134,11 @@ func (s *Store) publish(tmp, key string, name func(from, to string) error) error
 		case !errors.Is(err, fs.ErrNotExist):
 			return err
 		}
-		if err := s.fs.MkdirAll(dir); err != nil {
-			if errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrExist) {
-				return conflict(dir)
-			}
+		err = s.fs.MkdirAll(dir)
+		switch {
+		case errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
+			return conflict(dir)
+		case err != nil && !errors.Is(err, fs.ErrNotExist): // a parent may have gone meanwhile
 			return err
 		}
 	}
@@ -223,6 +224,8 @@ type upload struct {
 	store *Store
 	key   string
 	temp  *temp // nil once it has ended
+	// failed is the first write that failed: what follows it must not be published without it.
+	failed error
 }
 
 func (u *upload) Write(p []byte) (int, error) {
@@ -231,7 +234,8 @@ func (u *upload) Write(p []byte) (int, error) {
 	}
 	n, err := u.temp.Write(p)
 	if err != nil {
-		return n, u.store.fail(objstore.OpWrite, u.key, err)
+		u.failed = u.store.fail(objstore.OpWrite, u.key, err)
+		return n, u.failed
 	}
 	return n, nil
 }
@@ -239,6 +243,9 @@ func (u *upload) Write(p []byte) (int, error) {
 func (u *upload) Finish() error {
 	if err := u.usable(objstore.OpFinish); err != nil {
 		return errors.Join(err, u.Abort())
+	}
+	if u.failed != nil {
+		return errors.Join(u.failed, u.Abort())
 	}
 	t := u.temp
 	u.temp = nil
