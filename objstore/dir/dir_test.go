@@ -342,8 +342,8 @@ func TestPutsSurviveWhileDirectoriesComeAndGo(t *testing.T) {
 		var mu sync.Mutex
 		kept := []string{}
 		var all sync.WaitGroup
-		for worker := range 3 {
-			s := open(t, disk, "d")
+		stores := []*dir.Store{open(t, disk, "d"), open(t, disk, "d"), open(t, disk, "d")}
+		for worker, s := range stores {
 			all.Go(func() {
 				for i := range 12 {
 					gone, key := fmt.Sprintf("x/y/%d-%d", worker, i), fmt.Sprintf("x/y/kept-%d-%d", worker, i)
