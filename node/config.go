@@ -79,6 +79,9 @@ type Config struct {
 	LogStartCheckpoint      time.Duration // [log.flush.start.offset.checkpoint.interval.ms] 1 min
 	HighWatermarkCheckpoint time.Duration // [replica.high.watermark.checkpoint.interval.ms] 5 s
 
+	// Groups is how groups are coordinated.
+	Groups GroupConfig
+
 	// FS is the file system that DataDir is on; nil is the real one.
 	FS vfs.FS
 

@@ -48,6 +48,7 @@ func (n *Node) deleteTopic(id broker.TopicID) error {
 	}
 	delay := time.Duration(n.catalog.topic(n.meta.View(), t).Config.FileDeleteDelayMs) * time.Millisecond
 	dirs, err := n.retireLogs(t, n.partitions.take(id))
+	n.groups.TopicsDeleted()
 	if err != nil {
 		// The topic is gone, which is what was asked for; the next start takes its directories up.
 		n.log.Error("directories of a deleted topic could not be put aside", "topic", t.Name, "error", err)

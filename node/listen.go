@@ -41,6 +41,7 @@ func (n *Node) openBroker(ctx context.Context) error {
 	c := n.config
 	server, err := broker.New(broker.Options{
 		Backend:                     backend{n},
+		Groups:                      coordinatorOf{n},
 		Events:                      observe.Broker(n.reg, n.log),
 		SocketRequestMaxBytes:       c.SocketRequestMaxBytes,
 		QueuedMaxRequestBytes:       c.QueuedMaxRequestBytes,

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidemark-io/tidemark/admin"
+	"github.com/tidemark-io/tidemark/coordinator/runner"
 	"github.com/tidemark-io/tidemark/kafkalog"
 	"github.com/tidemark-io/tidemark/meta"
 	"github.com/tidemark-io/tidemark/observe"
@@ -44,6 +45,7 @@ type Node struct {
 	maintainer  *partition.Maintainer
 	partitions  *partitions
 	checkpoints *checkpoints
+	groups      *runner.Runner
 	logEvents   partition.Events
 
 	opened bool // every log was opened, or is known not to open
@@ -119,6 +121,7 @@ func (n *Node) open(ctx context.Context) error {
 		{"opening the HTTP listener", n.openAdmin},
 		{"opening the metadata log", n.openMeta},
 		{"opening partitions", n.openPartitions},
+		{"starting the group coordinator", n.openGroups},
 		{"opening the Kafka listener", n.openBroker},
 	} {
 		if err := ctx.Err(); err != nil {

@@ -106,6 +106,14 @@ func (l *Log) DeleteRecords(offset int64) (int64, error) {
 	if p := l.settings.Load().config.CleanupPolicy; p.Compacts() && !p.Deletes() {
 		return -1, ErrPolicy
 	}
+	return l.Trim(offset)
+}
+
+// Trim is [Log.DeleteRecords] for who keeps the topic: the cleanup policy does not forbid it.
+func (l *Log) Trim(offset int64) (int64, error) {
+	if err := l.ended(); err != nil {
+		return -1, err
+	}
 	o := l.Offsets()
 	if offset == -1 {
 		offset = o.HighWatermark

@@ -43,7 +43,7 @@ var allowedImports = map[string][]string{
 	"observe":   {"kafkalog", "partition", "broker", "meta"},
 	"node": {
 		"vfs", "batch", "kafkalog", "topicconfig", "logdir", "meta", "meta/embedded", "partition", "broker", "admin",
-		"observe",
+		"observe", "coordinator", "coordinator/runner",
 	},
 	"node/nodetest": {"node", "vfs", "vfs/memfs", "meta", "meta/metatest", "topicconfig"},
 
