@@ -140,6 +140,15 @@ func one(value string) []byte {
 	return bytes.Clone(built)
 }
 
+// large is a batch of one record, the given one of its producer, of which four fill a segment of a megabyte. Its value
+// begins with its sequence.
+func large(producer int64, sequence int32) []byte {
+	b := batch.NewBuilder(batch.BuilderOptions{HasProducer: true, ProducerID: producer, BaseSequence: sequence})
+	b.Add(time.Now().UnixMilli(), bytes.Repeat([]byte("k"), 250_000), []byte(fmt.Sprint(sequence)))
+	built, _ := b.Build() // one record always fits
+	return bytes.Clone(built)
+}
+
 // put appends one record and waits until it is durable.
 func put(t *testing.T, l *Log, value string) *Append {
 	t.Helper()
