@@ -107,7 +107,7 @@ func (f *benchFlags) withTopic(ctx context.Context, run func() error) (err error
 	}
 	about, err := topicDetail(ctx, admin, f.topic)
 	switch {
-	case isUnknownTopic(err):
+	case errors.Is(err, kerr.UnknownTopicOrPartition):
 		if _, err := admin.CreateTopic(ctx, f.partitions, -1, nil, f.topic); err != nil {
 			return explain("topic", f.topic, err)
 		}

@@ -84,13 +84,14 @@ func (f *clientFlags) unreachable(err error) error {
 
 // explain turns an error code of the server about a named thing into a sentence that says what to do.
 func explain(what, name string, err error) error {
+	if explained := (*notFoundError)(nil); errors.As(err, &explained) {
+		return err
+	}
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, kerr.UnknownTopicOrPartition):
-		return &unknownTopicError{name: name}
-	case errors.Is(err, kerr.GroupIDNotFound):
-		return fmt.Errorf("there is no %s %q; 'tidemark group list' shows what there is", what, name)
+	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.GroupIDNotFound):
+		return &notFoundError{what, name, err}
 	case errors.Is(err, kerr.TopicAlreadyExists):
 		return fmt.Errorf("%s %q exists already", what, name)
 	case errors.Is(err, kerr.InvalidTopicException):
@@ -102,20 +103,26 @@ func explain(what, name string, err error) error {
 
 // explainWith prefers the server's own words where it has some.
 func explainWith(what, name string, err error, words string) error {
-	if words == "" || errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.TopicAlreadyExists) {
+	for _, plain := range []error{kerr.UnknownTopicOrPartition, kerr.TopicAlreadyExists, kerr.GroupIDNotFound} {
+		if errors.Is(err, plain) {
+			return explain(what, name, err)
+		}
+	}
+	if words == "" {
 		return explain(what, name, err)
 	}
 	return fmt.Errorf("%s %q: %s", what, name, words)
 }
 
-// unknownTopicError says that there is no topic of a name.
-type unknownTopicError struct{ name string }
-
-func (e *unknownTopicError) Error() string {
-	return fmt.Sprintf("there is no topic %q; 'tidemark topic list' shows what there is", e.name)
+// notFoundError says that there is nothing of a name.
+type notFoundError struct {
+	what, name string // topic or group
+	code       error
 }
 
-func isUnknownTopic(err error) bool {
-	var unknown *unknownTopicError
-	return errors.As(err, &unknown)
+func (e *notFoundError) Error() string {
+	return fmt.Sprintf("there is no %s %q; 'tidemark %s list' shows what there is", e.what, e.name, e.what)
 }
+
+// Unwrap is the server's code.
+func (e *notFoundError) Unwrap() error { return e.code }

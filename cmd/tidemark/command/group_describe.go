@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // describedGroup is what `group describe` prints of one group.
@@ -51,7 +52,7 @@ func newGroupDescribe(client *clientFlags) *cobra.Command {
 				return err
 			}
 			if isNoGroup(g, lag) {
-				return fmt.Errorf("there is no group %q; 'tidemark group list' shows what there is", g.Group)
+				return explain("group", g.Group, kerr.GroupIDNotFound)
 			}
 			rows = append(rows, describedGroup{
 				Name: g.Group, State: g.State, Protocol: g.ProtocolType, Assignor: g.Protocol,

@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -91,7 +93,7 @@ func topicLag(
 	ctx context.Context, kc *kgo.Client, topic string, partitions []int32, committed map[int32]int64,
 ) ([]partitionLag, error) {
 	about, err := topicDetail(ctx, kadm.NewClient(kc), topic)
-	if isUnknownTopic(err) {
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return nil, nil
 	}
 	if err != nil {
@@ -126,9 +128,12 @@ func topicLag(
 	return rows, nil
 }
 
-// committedOffsets are the offsets that a group has committed, by topic and partition.
+// committedOffsets are the offsets that a group has committed, by topic and partition: none of a group that there is not.
 func committedOffsets(ctx context.Context, admin *kadm.Client, group string) (map[string]map[int32]int64, error) {
 	answers, err := admin.FetchOffsets(ctx, group)
+	if errors.Is(err, kerr.GroupIDNotFound) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, explain("group", group, err)
 	}
@@ -218,7 +223,7 @@ func lagsOf(ctx context.Context, kc *kgo.Client, names []string) ([]groupLag, er
 			return nil, err
 		}
 		if isNoGroup(g, lag) {
-			return nil, fmt.Errorf("there is no group %q; 'tidemark group list' shows what there is", g.Group)
+			return nil, explain("group", g.Group, kerr.GroupIDNotFound)
 		}
 		lags = append(lags, lag)
 	}

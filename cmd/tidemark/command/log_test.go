@@ -1,0 +1,80 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"context"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-io/tidemark/node"
+)
+
+// storedLog makes a data directory with three records in partition t-0 and returns the partition's directory.
+func storedLog(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	n, err := node.Open(within(t), node.Config{DataDir: dir, NodeID: 1, Kafka: node.Listener{Listen: "127.0.0.1:0"}})
+	require.NoError(t, err)
+	done(t, `{"key":"k","value":"v","timestamp":1700000000123}`+"\n"+`{"value":null,"timestamp":1700000000124}`+"\n"+
+		`{"value_base64":"/w==","timestamp":1700000000125}`, "produce", "t", "-i", "json", "--acks", "1", "--server", n.Addrs().Kafka.String())
+	require.NoError(t, n.Close(context.Background()))
+	return filepath.Join(dir, "t-0")
+}
+
+func TestALogIsDumpedAndChecked(t *testing.T) {
+	dir := storedLog(t)
+	segment := filepath.Join(dir, "00000000000000000000.log")
+	require.Regexp(t, `^`+segment+`\n(  \d+\.\.\d+  position \d+  \d+ B  \d record\(s\)  epoch 0  none  CreateTime 17000000001\d\d\n)+$`,
+		done(t, "", "log", "dump", dir))
+	records := done(t, "", "log", "dump", segment, "--records")
+	require.Contains(t, records, "    0  time 1700000000123  key \"k\"  value \"v\"  0 header(s)\n")
+	require.Contains(t, records, "    1  time 1700000000124  key null  value null  0 header(s)\n")
+	require.Contains(t, records, "    2  time 1700000000125  key null  value 0xff  0 header(s)\n")
+	require.Contains(t, done(t, "", "log", "dump", segment, "-r", "-o", "json"), `"value_base64":"/w=="`)
+	require.Contains(t, done(t, "", "log", "dump", filepath.Join(dir, "leader-epoch-checkpoint")), "  epoch 0  from offset 0\n")
+	require.Contains(t, done(t, "", "log", "dump", filepath.Join(dir, "00000000000000000000.timeindex")), "timestamp 1700000000125  offset 2")
+
+	require.Regexp(t, `^`+dir+`  ok  offsets 0 to 3  \d+ B\n$`, done(t, "", "log", "check", dir))
+	require.Contains(t, done(t, "", "log", "check", filepath.Dir(dir), "-o", "json"), `"problems": []`)
+}
+
+func TestADamagedLogIsExitCodeOneAndIsNotChanged(t *testing.T) {
+	dir := storedLog(t)
+	segment := filepath.Join(dir, "00000000000000000000.log")
+	bytes, err := os.ReadFile(segment)
+	require.NoError(t, err)
+	bytes[len(bytes)-1] ^= 1
+	require.NoError(t, os.WriteFile(segment, bytes, 0o600))
+
+	got := tidemark(t, "", "log", "check", dir)
+	require.Equal(t, ExitFailed, got.Code)
+	require.Contains(t, got.Out, dir+"  NOT OK  ")
+	require.Contains(t, got.Err, "1 of 1 log(s) are not as they should be")
+	require.Contains(t, done(t, "", "log", "dump", segment), "PROBLEM: ")
+	after, err := os.ReadFile(segment)
+	require.NoError(t, err)
+	require.Equal(t, bytes, after)
+}
+
+func TestLogCommandsSayWhatTheyCannotRead(t *testing.T) {
+	empty := t.TempDir()
+	other := filepath.Join(empty, "x.txt")
+	require.NoError(t, os.WriteFile(other, nil, 0o600))
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"log", "dump", empty}, "holds no .log file; name a partition's directory"},
+		{[]string{"log", "dump", other}, "is no file that can be dumped"},
+		{[]string{"log", "dump", filepath.Join(empty, "gone")}, "no such file"},
+		{[]string{"log", "check", empty}, "is neither a partition's directory nor one that holds any"},
+		{[]string{"log", "check", filepath.Join(empty, "gone")}, "no such file"},
+	} {
+		got := tidemark(t, "", test.args...)
+		require.Equal(t, ExitFailed, got.Code)
+		require.Contains(t, got.Err, test.want)
+	}
+}
