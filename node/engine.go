@@ -45,9 +45,9 @@ func (n *Node) openEngine() {
 		ProducerExpiry: c.ProducerExpiry, ProducerExpiryInterval: c.ProducerCheck,
 	})
 	n.checkpoints = n.newCheckpoints()
-	n.logEvents = observe.Partitions(n.reg, n.log)
+	n.topics = observe.NewTopics(n.reg, n.partitions.all)
+	n.logEvents = observe.Partitions(n.reg, n.log, n.topics)
 	observe.Flusher(n.reg, n.flusher.Stats)
-	observe.Offsets(n.reg, n.partitions.all)
 	n.undo("the log engine", n.closeEngine)
 	n.undo("partitions", n.closePartitions)
 	n.undo("work in the background", func(ctx context.Context) error {

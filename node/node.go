@@ -46,6 +46,7 @@ type Node struct {
 	partitions  *partitions
 	checkpoints *checkpoints
 	groups      *runner.Runner
+	topics      *observe.Topics
 	logEvents   partition.Events
 
 	opened bool // every log was opened, or is known not to open

@@ -12,15 +12,14 @@ import (
 func KafkaLogs(registry prometheus.Registerer, log *slog.Logger) kafkalog.Events {
 	f := factory{registry, "kafkalog"}
 	var (
-		cut        = f.counter("recovery_cut_bytes_total", "Bytes that recovery cut off the ends of logs after a crash.")
-		damaged    = f.counter("damaged_batches_total", "Batches found damaged in what was flushed. They are kept and reads of them fail.")
-		behind     = f.counter("logs_behind_total", "Logs found shorter at start than what was known to be on disk.")
-		rolled     = f.counter("segments_rolled_total", "Segments that were sealed because the next one began.")
-		retired    = f.counters("segments_retired_total", "Segments that left their log, by reason.", "reason")
-		retiredLen = f.counters("segments_retired_bytes_total", "Bytes of the segments that left their log, by reason.", "reason")
-		rollFlush  = f.histogram("roll_flush_duration_seconds", "Time to make a sealed segment durable in the background.", syncBuckets)
-		future     = f.counters("future_timestamps_total",
-			"Times that retention by age kept a segment because a record's timestamp is in the future, by log directory. Grows with the logs concerned.", "dir")
+		cut         = f.counter("recovery_cut_bytes_total", "Bytes that recovery cut off the ends of logs after a crash.")
+		damaged     = f.counter("damaged_batches_total", "Batches found damaged in what was flushed. They are kept and reads of them fail.")
+		behind      = f.counter("logs_behind_total", "Logs found shorter at start than what was known to be on disk.")
+		rolled      = f.counter("segments_rolled_total", "Segments that were sealed because the next one began.")
+		retired     = f.counters("segments_retired_total", "Segments that left their log, by reason.", "reason")
+		retiredLen  = f.counters("segments_retired_bytes_total", "Bytes of the segments that left their log, by reason.", "reason")
+		rollFlush   = f.histogram("roll_flush_duration_seconds", "Time to make a sealed segment durable in the background.", syncBuckets)
+		future      = f.counter("future_timestamps_total", "Times that retention by age kept a segment because a record's timestamp is in the future. The log names it.")
 		failed      = f.counter("logs_failed_total", "Logs that stopped taking appends because their disk failed.")
 		closeFailed = f.counter("close_failures_total", "Logs that could not be closed in order; the next start repairs them.")
 	)
@@ -56,7 +55,7 @@ func KafkaLogs(registry prometheus.Registerer, log *slog.Logger) kafkalog.Events
 			log.Info("segment left its log", "dir", e.Dir, "base", e.Base, "bytes", e.Bytes, "reason", e.Reason)
 		},
 		FutureTimestamp: func(e kafkalog.FutureTimestampEvent) {
-			future.WithLabelValues(e.Dir).Inc()
+			future.Inc()
 			log.Warn("retention by age keeps a segment because a record's timestamp is in the future", "dir", e.Dir,
 				"base", e.Base, "timestamp_ms", e.Timestamp, "now_ms", e.Now)
 		},

@@ -22,6 +22,8 @@ import (
 	"github.com/tidemark-io/tidemark/kafkalog"
 	"github.com/tidemark-io/tidemark/meta"
 	"github.com/tidemark-io/tidemark/partition"
+	"github.com/tidemark-io/tidemark/topicconfig"
+	"github.com/tidemark-io/tidemark/vfs/memfs"
 )
 
 // rig is a registry and a logger whose output a test reads.
@@ -86,27 +88,22 @@ func labels(m *dto.Metric) string {
 
 var errDisk = errors.New("input/output error")
 
-// everything registers the metrics of every room.
-func everything(r *rig) {
-	KafkaLogs(r.registry, r.log)
-	Partitions(r.registry, r.log)
-	Flusher(r.registry, func() partition.FlusherStats { return partition.FlusherStats{} })
-	Offsets(r.registry, func() iter.Seq[*partition.Log] { return slices.Values([]*partition.Log(nil)) })
-	Broker(r.registry, r.log)
-	Meta(r.registry, r.log)
-	NewNode(r.registry, "v1.2.3")
-}
-
 func TestNamesFollowPrometheusConventions(t *testing.T) {
-	r := newRig()
-	everything(r)
-	families, err := r.registry.Gather()
-	require.NoError(t, err)
-	ours := slices.DeleteFunc(families, func(f *dto.MetricFamily) bool {
-		return !strings.HasPrefix(f.GetName(), namespace+"_")
-	})
-	require.Greater(t, len(ours), 20)
-	problems, err := promlint.NewWithMetricFamilies(ours).Lint()
+	var families []*dto.MetricFamily
+	for _, m := range Reference() {
+		kinds := map[Kind]dto.MetricType{
+			Counter: dto.MetricType_COUNTER, Gauge: dto.MetricType_GAUGE, Histogram: dto.MetricType_HISTOGRAM,
+		}
+		one := &dto.Metric{}
+		for _, l := range m.Labels {
+			one.Label = append(one.Label, &dto.LabelPair{Name: new(l), Value: new("x")})
+		}
+		families = append(families, &dto.MetricFamily{
+			Name: new(m.Name), Help: new(m.Help), Type: new(kinds[m.Kind]), Metric: []*dto.Metric{one},
+		})
+	}
+	require.Greater(t, len(families), 60)
+	problems, err := promlint.NewWithMetricFamilies(families).Lint()
 	require.NoError(t, err)
 	require.Empty(t, problems)
 }
@@ -129,38 +126,82 @@ func fire(t *testing.T, events any) {
 func TestEveryEventOfEveryRoomIsObserved(t *testing.T) {
 	r := newRig()
 	fire(t, KafkaLogs(r.registry, r.log))
-	fire(t, Partitions(r.registry, r.log))
+	fire(t, Partitions(r.registry, r.log, NewTopics(r.registry, nothing)))
 	fire(t, Broker(r.registry, r.log))
 	fire(t, Meta(r.registry, r.log))
 }
 
-func TestAppendsAreCountedByTopicUntilTheTopicIsDeleted(t *testing.T) {
+// nothing is a node without logs.
+func nothing() iter.Seq[*partition.Log] { return slices.Values([]*partition.Log(nil)) }
+
+func TestWhatBecomesOfBatchesIsCounted(t *testing.T) {
 	r := newRig()
-	e := Partitions(r.registry, r.log)
-	e.Appended(partition.Appended{Topic: "orders", Records: 3, Bytes: 100})
-	e.Appended(partition.Appended{Topic: "orders", Records: 2, Bytes: 50})
+	e := Partitions(r.registry, r.log, NewTopics(r.registry, nothing))
 	e.Appended(partition.Appended{Topic: "orders", Records: 2, Bytes: 50, Duplicate: true})
-	e.Appended(partition.Appended{Topic: "clicks", Records: 1, Bytes: 10})
 	e.Synced(partition.Synced{Topic: "orders", Appends: 2, Bytes: 150, Took: time.Millisecond})
 	e.Refused(partition.Refused{Topic: "orders", Reason: "corrupt batch", Err: errDisk})
 	require.Equal(t, map[string]float64{
-		`tidemark_partition_appended_batches_total{topic="clicks"}`:        1,
-		`tidemark_partition_appended_batches_total{topic="orders"}`:        2,
-		`tidemark_partition_appended_records_total{topic="clicks"}`:        1,
-		`tidemark_partition_appended_records_total{topic="orders"}`:        5,
-		`tidemark_partition_appended_bytes_total{topic="clicks"}`:          10,
-		`tidemark_partition_appended_bytes_total{topic="orders"}`:          150,
 		`tidemark_partition_duplicate_batches_total`:                       1,
 		`tidemark_partition_refused_batches_total{reason="corrupt batch"}`: 1,
 		`tidemark_partition_sync_duration_seconds`:                         1,
 		`tidemark_partition_sync_appends`:                                  1,
 		`tidemark_partition_synced_bytes_total`:                            150,
 	}, r.samples(t))
+}
 
-	e.Removed(partition.Removed{Topic: "orders"})
-	for sample := range r.samples(t) {
-		require.NotContains(t, sample, "orders")
+// logs opens an empty log of each topic on a disk in memory.
+func logs(t *testing.T, topics ...string) []*partition.Log {
+	t.Helper()
+	env := kafkalog.NewEnv(kafkalog.EnvOptions{FS: memfs.New()})
+	flusher := partition.NewFlusher(partition.FlusherOptions{})
+	maintainer := partition.NewMaintainer(partition.MaintainerOptions{})
+	t.Cleanup(func() {
+		maintainer.Close()
+		flusher.Close()
+		require.NoError(t, env.Close())
+	})
+	var open []*partition.Log
+	for _, topic := range topics {
+		l, err := partition.Open(partition.Options{
+			Env: env, Flusher: flusher, Maintainer: maintainer, Dir: topic + "-0", Topic: topic, Config: topicconfig.Default(),
+		})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, l.Close()) })
+		open = append(open, l)
 	}
+	return open
+}
+
+func TestF78_AppendsAreCountedByTopicUntilTheTopicIsDeleted(t *testing.T) {
+	r := newRig()
+	hosted := logs(t, "orders", "clicks")
+	topics := NewTopics(r.registry, func() iter.Seq[*partition.Log] { return slices.Values(hosted) })
+	e := Partitions(r.registry, r.log, topics)
+	e.Appended(partition.Appended{Topic: "orders", Records: 3, Bytes: 100})
+	e.Appended(partition.Appended{Topic: "orders", Records: 2, Bytes: 50})
+	e.Appended(partition.Appended{Topic: "clicks", Records: 1, Bytes: 10})
+	require.Equal(t, map[string]float64{
+		`tidemark_partition_appended_batches_total{topic="clicks"}`: 1,
+		`tidemark_partition_appended_batches_total{topic="orders"}`: 2,
+		`tidemark_partition_appended_records_total{topic="clicks"}`: 1,
+		`tidemark_partition_appended_records_total{topic="orders"}`: 5,
+		`tidemark_partition_appended_bytes_total{topic="clicks"}`:   10,
+		`tidemark_partition_appended_bytes_total{topic="orders"}`:   150,
+	}, r.samples(t))
+	records, bytes := topics.Appended("orders")
+	require.Equal(t, []int64{5, 150}, []int64{records, bytes})
+
+	hosted = hosted[1:]
+	e.Removed(partition.Removed{Topic: "orders"})
+	e.Appended(partition.Appended{Topic: "orders", Records: 1, Bytes: 10}) // it was on its way
+	families, err := r.registry.Gather()
+	require.NoError(t, err)
+	require.NotEmpty(t, families)
+	for _, f := range families {
+		require.NotContains(t, f.String(), "orders")
+	}
+	records, bytes = topics.Appended("orders")
+	require.Equal(t, []int64{0, 0}, []int64{records, bytes})
 }
 
 func TestRequestsAreCountedByAPI(t *testing.T) {
@@ -185,7 +226,7 @@ func TestF44_ARecordFromTheFutureIsWarnedAboutAndNamed(t *testing.T) {
 	r := newRig()
 	KafkaLogs(r.registry, r.log).FutureTimestamp(kafkalog.FutureTimestampEvent{Dir: "data/orders-3", Timestamp: 9, Now: 1})
 	require.Equal(t, map[string]float64{
-		`tidemark_kafkalog_future_timestamps_total{dir="data/orders-3"}`: 1,
+		`tidemark_kafkalog_future_timestamps_total`: 1,
 	}, r.samples(t))
 	require.Contains(t, r.lines.String(), "level=WARN")
 	require.Contains(t, r.lines.String(), "dir=data/orders-3")
@@ -193,7 +234,7 @@ func TestF44_ARecordFromTheFutureIsWarnedAboutAndNamed(t *testing.T) {
 
 func TestAFailedDiskIsAnErrorThatNamesThePartition(t *testing.T) {
 	r := newRig()
-	Partitions(r.registry, r.log).Failed(partition.Failed{Topic: "orders", Partition: 3, Err: errDisk})
+	Partitions(r.registry, r.log, NewTopics(r.registry, nothing)).Failed(partition.Failed{Topic: "orders", Partition: 3, Err: errDisk})
 	require.Equal(t, "level=ERROR msg=\"the partition takes no more records until the server is started again\" "+
 		"topic=orders partition=3 error=\"input/output error\"\n", r.lines.String())
 }
