@@ -1,6 +1,11 @@
 package command
 
 import (
+	"io"
+	"reflect"
+	"runtime/debug"
+	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -61,4 +66,57 @@ func TestLimitsComeFromTheConfigurationOrTheMachine(t *testing.T) {
 			require.Equal(t, test.want, decideLimits(s, test.container, test.goLimit, test.descriptors))
 		})
 	}
+}
+
+func TestEveryKeyChangesWhatTheServerDoes(t *testing.T) {
+	// What the log and the parts that are not served yet take; TestSettingsOfPartsThatAreNotThereAreToldOnce and
+	// TestServeSaysWhereToConnectAndStopsWhenInterrupted look at those.
+	elsewhere := []string{"LogLevel", "LogFormat", "FlightListen", "FlightAdvertise", "Store"}
+	settle := func(s config.Server) any {
+		l := decideLimits(s, 0, 0, 0)
+		return []any{nodeSettings(s, l), l.memory}
+	}
+	loaded, err := config.Load(config.Sources{})
+	require.NoError(t, err)
+	plain := loaded.Server
+	for i := range reflect.TypeFor[config.Server]().NumField() {
+		name := reflect.TypeFor[config.Server]().Field(i).Name
+		if slices.Contains(elsewhere, name) {
+			continue
+		}
+		changed := plain
+		field := reflect.ValueOf(&changed).Elem().Field(i)
+		switch field.Kind() {
+		case reflect.String:
+			field.SetString("other:1")
+		case reflect.Bool:
+			field.SetBool(!field.Bool())
+		case reflect.Map:
+			field.Set(reflect.ValueOf(map[string]string{"a": "b"}))
+		case reflect.Slice:
+			field.Set(reflect.ValueOf([]config.TopicPattern{{Pattern: "a", Settings: map[string]string{"b": "c"}}}))
+		default:
+			field.SetInt(7)
+		}
+		require.NotEqual(t, settle(plain), settle(changed), "nothing reads %s", name)
+	}
+}
+
+func TestTheMemoryLimitIsThatOfTheRuntime(t *testing.T) {
+	t.Setenv("GOMEMLIMIT", "")
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	logger, err := newLogger(io.Discard, config.Server{LogLevel: "info"})
+	require.NoError(t, err)
+	limits{memory: 3 << 30}.apply(config.Server{}, logger)
+	require.Equal(t, int64(3<<30), debug.SetMemoryLimit(-1))
+
+	t.Setenv("GOMEMLIMIT", "3GiB") // as if the runtime had read it
+	require.Equal(t, int64(3<<30), goMemoryLimit())
+	var text strings.Builder
+	logger, err = newLogger(&text, config.Server{LogLevel: "info"})
+	require.NoError(t, err)
+	limits{memory: 3 << 30}.apply(config.Server{MemoryLimit: 1 << 30}, logger)
+	require.Equal(t, int64(3<<30), debug.SetMemoryLimit(-1))
+	require.Contains(t, text.String(), "memory-limit has no effect: GOMEMLIMIT is set and stronger")
 }

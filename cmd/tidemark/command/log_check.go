@@ -139,6 +139,11 @@ func checkLog(fsys vfs.FS, dir string) checkedLog {
 				e.Err))
 		},
 	}})
+	wrong, err := indexMismatches(fsys, dir)
+	if err != nil {
+		result.Problems = append(result.Problems, err.Error())
+	}
+	result.Repairs = append(result.Repairs, wrong...)
 	l, err := kafkalog.Open(env, dir, kafkalog.Options{})
 	if err == nil {
 		result.Start, result.End, result.Bytes = l.LogStart(), l.LogEnd(), l.Size()

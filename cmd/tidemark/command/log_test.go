@@ -1,15 +1,16 @@
 package command
 
 import (
+	"context"
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"testing"
 
-	"context"
-
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-io/tidemark/node"
+	"github.com/tidemark-io/tidemark/vfs"
 )
 
 // storedLog makes a data directory with three records in partition t-0 and returns the partition's directory.
@@ -76,5 +77,47 @@ func TestLogCommandsSayWhatTheyCannotRead(t *testing.T) {
 		got := tidemark(t, "", test.args...)
 		require.Equal(t, ExitFailed, got.Code)
 		require.Contains(t, got.Err, test.want)
+	}
+}
+
+func TestIndexesThatLieAreToldEntryByEntry(t *testing.T) {
+	dir := t.TempDir()
+	n, err := node.Open(within(t), node.Config{DataDir: dir, NodeID: 1, Kafka: node.Listener{Listen: "127.0.0.1:0"}})
+	require.NoError(t, err)
+	server := n.Addrs().Kafka.String()
+	done(t, "", "topic", "create", "t", "-c", "index.interval.bytes=1", "--server", server)
+	for _, line := range []string{"a", "b", "c"} {
+		done(t, line, "produce", "t", "--server", server)
+	}
+	require.NoError(t, n.Close(context.Background()))
+	log := filepath.Join(dir, "t-0")
+	require.Contains(t, done(t, "", "log", "check", log), "  ok  ")
+
+	index := filepath.Join(log, "00000000000000000000.index")
+	bytes, err := os.ReadFile(index)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(bytes), 8)
+	last := bytes[len(bytes)-4:]
+	truth := binary.BigEndian.Uint32(last)
+	for position, want := range map[uint32]string{
+		truth + 1: ", where no batch begins", 1 << 20: " is said to be at position 1048576, where the log has ended",
+	} {
+		binary.BigEndian.PutUint32(last, position)
+		require.NoError(t, os.WriteFile(index, bytes, 0o600))
+		got := tidemark(t, "", "log", "check", log)
+		require.Equal(t, ExitFailed, got.Code)
+		require.Contains(t, got.Out, "  a start would repair: rebuild "+index+": offset 2 is said to be at position")
+		require.Contains(t, got.Out, want)
+	}
+}
+
+func TestLogsThatKafkaWroteAreFoundInOrder(t *testing.T) {
+	logs, err := filepath.Glob("../../../kafkalog/testdata/apache-kafka-4.4.0/stopped/*-[0-9]")
+	require.NoError(t, err)
+	require.NotEmpty(t, logs)
+	for _, dir := range logs {
+		wrong, err := indexMismatches(vfs.OS(), dir)
+		require.NoError(t, err)
+		require.Empty(t, wrong, dir)
 	}
 }

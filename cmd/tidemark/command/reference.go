@@ -94,14 +94,17 @@ func indent(text, by string) string {
 	return by + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n"+by)
 }
 
-// writeFlags writes a command's flags as a table: those of its parent for the commands that run.
+// serveName is the command whose section shows every key of the configuration; others that take them show the common ones.
+const serveName = "serve"
+
+// writeFlags writes a command's flags as a table, those of its parents too.
 func writeFlags(b *strings.Builder, c *cobra.Command) {
 	if c.HasSubCommands() {
 		return
 	}
 	first := true
 	row := func(f *pflag.Flag) {
-		if f.Name == "help" {
+		if f.Name == "help" || f.Hidden && c.Name() != serveName {
 			return
 		}
 		if first {

@@ -29,7 +29,7 @@ func newServe() *cobra.Command {
 for health and metrics on 127.0.0.1:9180, and prints where to connect. SIGTERM or Ctrl-C stops it cleanly.
 
 Settings come from flags, TIDEMARK_* environment variables and the --config file, in that order of strength;
-'tidemark config' prints the result.`,
+'tidemark config' prints the result. Beside the flags below there is one for each of Kafka's keys that it lists.`,
 		Example: `  tidemark serve
   tidemark serve --data-dir /var/lib/tidemark --kafka-listen 0.0.0.0:9092 --kafka-advertise broker1:9092 --insecure-listen
   tidemark serve --topic-default retention.ms=86400000`,
