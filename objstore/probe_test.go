@@ -77,7 +77,9 @@ func requireEmpty(t *testing.T, s objstore.Store) {
 }
 
 func TestRetriable(t *testing.T) {
-	fail := func(class error) *objstore.Error { return &objstore.Error{Op: objstore.OpDelete, Key: "k", Class: class} }
+	fail := func(class error) *objstore.Error {
+		return &objstore.Error{Op: objstore.OpDelete, Key: "k", Class: class}
+	}
 	for _, c := range []struct {
 		err  error
 		want bool

@@ -26,6 +26,7 @@ var allowedImports = map[string][]string{
 	"objstore":              nil,
 	"objstore/mem":          {"objstore"},
 	"objstore/dir":          {"objstore", "vfs"},
+	"objstore/cloud":        {"objstore"},
 	"objstore/faultstore":   {"objstore"},
 	"objstore/objstoretest": {"objstore"},
 

@@ -69,6 +69,10 @@ func testListConcurrently(s *suite) {
 	slices.Sort(stable)
 	stop := make(chan struct{})
 	var all sync.WaitGroup
+	defer func() {
+		close(stop)
+		all.Wait()
+	}()
 	all.Go(func() {
 		for i := 0; ; i++ {
 			select {
@@ -89,8 +93,6 @@ func testListConcurrently(s *suite) {
 		seen := slices.DeleteFunc(s.keys("", limit), func(key string) bool { return key[2:8] == "moving" })
 		require.Equal(s, stable, seen)
 	}
-	close(stop)
-	all.Wait()
 }
 
 func testListAfterChange(s *suite) {

@@ -1,0 +1,254 @@
+package cloud_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gocloud.dev/blob"
+	"gocloud.dev/blob/memblob"
+
+	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/objstore/cloud"
+	"github.com/tidemark-io/tidemark/objstore/objstoretest"
+)
+
+func open(t *testing.T, url string) *cloud.Store {
+	t.Helper()
+	s, err := cloud.Open(t.Context(), url, cloud.Options{})
+	require.NoError(t, err)
+	return s
+}
+
+func TestS3PassesTheSuite(t *testing.T) {
+	objstoretest.Run(t, func(t *testing.T) objstoretest.Opener {
+		f := newFakeS3(t)
+		return func(t *testing.T) objstore.Store {
+			s, err := cloud.Open(t.Context(), f.url(), cloud.Options{PartBytes: cloud.MinPartBytes})
+			require.NoError(t, err)
+			return s
+		}
+	})
+}
+
+func TestAPrefixOfABucketPassesTheSuite(t *testing.T) {
+	objstoretest.Run(t, func(t *testing.T) objstoretest.Opener {
+		f := newFakeS3(t)
+		return func(t *testing.T) objstore.Store { return open(t, "s3://b/some/where/?endpoint="+f.URL) }
+	})
+}
+
+func TestTheMemoryBucketOfTheLibraryPassesTheSuite(t *testing.T) {
+	objstoretest.Run(t, func(t *testing.T) objstoretest.Opener {
+		bucket := memblob.OpenBucket(nil)
+		t.Cleanup(func() { bucket.Close() })
+		return func(t *testing.T) objstore.Store { return newStore(t, blob.PrefixedBucket(bucket, "")) }
+	})
+}
+
+func newStore(t *testing.T, bucket *blob.Bucket) *cloud.Store {
+	t.Helper()
+	s, err := cloud.New(bucket, "blob://test", cloud.Options{})
+	require.NoError(t, err)
+	return s
+}
+
+func TestAnswersHaveTheirClass(t *testing.T) {
+	f := newFakeS3(t)
+	s := open(t, f.url())
+	defer s.Close()
+	for _, c := range []struct {
+		status int
+		code   string
+		class  error // nil for final
+	}{
+		{404, "NoSuchBucket", objstore.ErrDenied},
+		{403, "AccessDenied", objstore.ErrDenied},
+		{403, "SignatureDoesNotMatch", objstore.ErrDenied},
+		{401, "Unauthorized", objstore.ErrDenied},
+		{409, "ConditionalRequestConflict", objstore.ErrTransient},
+		{409, "OperationAborted", objstore.ErrTransient},
+		{400, "RequestTimeout", objstore.ErrTransient},
+		{500, "InternalError", objstore.ErrTransient},
+		{502, "BadGateway", objstore.ErrTransient},
+		{504, "GatewayTimeout", objstore.ErrTransient},
+		{503, "SlowDown", objstore.ErrThrottled},
+		{503, "ServiceUnavailable", objstore.ErrThrottled},
+		{429, "TooManyRequests", objstore.ErrThrottled},
+		{412, "PreconditionFailed", objstore.ErrExists},
+		{400, "InvalidRequest", nil},
+		{501, "NotImplemented", nil},
+	} {
+		f.setRefuse(func(*http.Request) (int, string) { return c.status, c.code })
+		err := s.PutIfAbsent(t.Context(), "k", []byte("x"))
+		var e *objstore.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, objstore.Error{
+			Op: objstore.OpPutIfAbsent, Store: "s3://b", Key: "k", Class: c.class, Err: e.Err,
+		}, *e, "%d %s: %v", c.status, c.code, err)
+	}
+	f.Close() // nobody answers
+	require.ErrorIs(t, s.Put(t.Context(), "k", nil), objstore.ErrTransient)
+}
+
+func TestALonePutIfAbsentIsOneRequest(t *testing.T) {
+	f := newFakeS3(t)
+	s := open(t, f.url())
+	defer s.Close()
+	f.takeRequests()
+	require.NoError(t, s.PutIfAbsent(t.Context(), "wal/0", make([]byte, 8<<20)))
+	require.Equal(t, []string{"PUT wal/0"}, f.takeRequests())
+	require.NoError(t, s.ReadRange(t.Context(), "wal/0", make([]byte, 48), 0))
+	require.Equal(t, []string{"GET wal/0"}, f.takeRequests())
+}
+
+func TestALargePutIfAbsentIsConditionalToo(t *testing.T) {
+	f := newFakeS3(t)
+	s := open(t, f.url())
+	defer s.Close()
+	f.takeRequests()
+	large := make([]byte, 40<<20)
+	require.NoError(t, s.PutIfAbsent(t.Context(), "k", large))
+	require.Contains(t, f.takeRequests(), "POST k uploads")
+	large[0] = 1
+	require.ErrorIs(t, s.PutIfAbsent(t.Context(), "k", large), objstore.ErrExists)
+	first := []byte{9}
+	require.NoError(t, s.ReadRange(t.Context(), "k", first, 0))
+	require.Equal(t, []byte{0}, first)
+	require.Empty(t, f.mu.uploads, "the parts of the refused upload are removed")
+}
+
+func TestF61_AStoreThatRefusesChecksumHeaders(t *testing.T) {
+	f := newFakeS3(t)
+	s := open(t, f.url()) // the suite has shown that everything works with the defaults of an endpoint
+	require.NoError(t, objstore.Probe(t.Context(), s))
+	require.NoError(t, s.Close())
+
+	s = open(t, f.url()+"&request_checksum_calculation=when_supported")
+	defer s.Close()
+	var lack *objstore.ProbeError
+	require.ErrorAs(t, objstore.Probe(t.Context(), s), &lack)
+	require.Equal(t, objstore.FeaturePut, lack.Feature)
+	require.ErrorContains(t, lack, "request_checksum_calculation=when_required")
+	require.False(t, objstore.Retriable(lack))
+}
+
+func TestF58_AnUploadThatTheStoreForgotFailsOnceAndBeginsAgain(t *testing.T) {
+	f := newFakeS3(t)
+	s, err := cloud.Open(t.Context(), f.url(), cloud.Options{PartBytes: cloud.MinPartBytes})
+	require.NoError(t, err)
+	defer s.Close()
+	f.setRefuse(func(r *http.Request) (int, string) {
+		if r.URL.Query().Get("partNumber") == "2" {
+			clear(f.mu.uploads)
+		}
+		return 0, ""
+	})
+	send := func() error {
+		up, err := s.Create(t.Context(), "large")
+		require.NoError(t, err)
+		defer up.Abort()
+		for range 24 {
+			if _, err := up.Write([]byte(strings.Repeat("x", 1<<20))); err != nil {
+				return err
+			}
+		}
+		return up.Finish()
+	}
+	err = send()
+	require.ErrorIs(t, err, objstore.ErrTransient)
+	_, err = s.Head(t.Context(), "large")
+	require.ErrorIs(t, err, objstore.ErrNotFound)
+	f.setRefuse(nil)
+	require.NoError(t, send())
+	info, err := s.Head(t.Context(), "large")
+	require.NoError(t, err)
+	require.Equal(t, int64(24<<20), info.Size)
+}
+
+func TestF69_DeletesThatFailForSomeKeys(t *testing.T) {
+	f := newFakeS3(t)
+	s := open(t, f.url())
+	defer s.Close()
+	var keys []string
+	for i := range 40 {
+		keys = append(keys, fmt.Sprintf("k%02d", i))
+		require.NoError(t, s.Put(t.Context(), keys[i], nil))
+	}
+	f.setRefuse(func(r *http.Request) (int, string) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "7"):
+			return 403, "AccessDenied"
+		case strings.HasSuffix(r.URL.Path, "05"):
+			return 503, "SlowDown"
+		case strings.HasSuffix(r.URL.Path, "06"):
+			return 404, "NoSuchKey"
+		}
+		return 0, ""
+	})
+	err := s.Delete(t.Context(), keys...)
+	var failed *objstore.DeleteError
+	require.ErrorAs(t, err, &failed)
+	classes := map[string]error{}
+	for _, e := range failed.Failed {
+		classes[e.Key] = e.Class
+	}
+	require.Equal(t, map[string]error{
+		"k05": objstore.ErrThrottled, "k07": objstore.ErrDenied, "k17": objstore.ErrDenied, "k27": objstore.ErrDenied,
+		"k37": objstore.ErrDenied,
+	}, classes)
+}
+
+func TestURLsThatNameNoStore(t *testing.T) {
+	for url, want := range map[string]string{
+		"http://b":               `scheme "http", want one of s3, gs, azblob`,
+		"s3://":                  "names no bucket",
+		"s3://key:secret@b":      "credentials do not belong into the URL",
+		"s3://b?no_such_option=": "no_such_option",
+		"s3://b/../c":            `begins with a dot`,
+		"s3://b\x00":             "malformed URL",
+	} {
+		_, err := cloud.Open(t.Context(), url, cloud.Options{})
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "secret")
+	}
+	_, err := cloud.Open(t.Context(), "s3://b?region=x", cloud.Options{PartBytes: 1})
+	require.ErrorContains(t, err, "parts of 1 bytes")
+}
+
+func TestAStoreIsNamedWithoutItsOptions(t *testing.T) {
+	s := open(t, "s3://bucket/path?region=eu-central-1&profile=")
+	defer s.Close()
+	require.Equal(t, "s3://bucket/path", s.String())
+}
+
+func TestAContextEndsARequestThatHangs(t *testing.T) {
+	f := newFakeS3(t)
+	s := open(t, f.url())
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	f.setRefuse(func(r *http.Request) (int, string) {
+		cancel()
+		<-r.Context().Done()
+		return 500, "InternalError"
+	})
+	err := s.Put(ctx, "k", []byte("x"))
+	require.ErrorIs(t, err, context.Canceled)
+	require.False(t, errors.Is(err, objstore.ErrTransient))
+}
+
+func Example() {
+	ctx := context.Background()
+	s, err := cloud.Open(ctx, "s3://tidemark/production?region=eu-central-1", cloud.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	fmt.Println(s)
+	// Output: s3://tidemark/production
+}

@@ -1,0 +1,38 @@
+// Package cloud is an object store at a provider: S3 and what speaks like it, Google Cloud Storage, and Azure Blob
+// Storage. It is the only package that knows the providers' libraries.
+//
+// A store is named by a URL, whose path, if any, is put in front of every key:
+//
+//	s3://bucket/path?region=eu-central-1
+//	s3://bucket?endpoint=http://127.0.0.1:9000
+//	gs://bucket/path
+//	azblob://container/path
+//
+// # S3
+//
+// Credentials come from where the AWS tools take them: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, the shared files, or
+// the machine's role. Options in the query:
+//
+//	region                        else AWS_REGION; us-east-1 if there is an endpoint and neither says
+//	endpoint                      URL of a store that is not AWS; implies the next three
+//	use_path_style                bucket in the path instead of the host name; true with an endpoint
+//	request_checksum_calculation  when_supported or when_required; when_required with an endpoint
+//	response_checksum_validation  when_supported or when_required; when_required with an endpoint
+//	profile, anonymous, role, web_identity_token_file, dualstack, fips, accelerate, disable_https, ssetype, kmskeyid
+//	                              as gocloud.dev has them
+//
+// Many stores other than AWS refuse the checksum headers that the AWS library sends by default, hence their defaults with
+// an endpoint. Where when_supported is in force [Store.Get] holds the bytes against the checksum that S3 keeps.
+//
+// # Google Cloud Storage and Azure
+//
+// Credentials come from GOOGLE_APPLICATION_CREDENTIALS or the machine's account, and from AZURE_STORAGE_ACCOUNT with
+// AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING or the machine's identity.
+// STORAGE_EMULATOR_HOST names another Google endpoint; AZURE_STORAGE_DOMAIN, or domain, protocol and localemu in the
+// query, another Azure one.
+//
+// # Retries
+//
+// The providers' libraries try a failed request again a few times before they report it. So [objstore.ErrExists] may be
+// about the very call that returns it.
+package cloud

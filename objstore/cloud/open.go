@@ -1,0 +1,129 @@
+package cloud
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	"gocloud.dev/blob"
+	_ "gocloud.dev/blob/azureblob" // azblob://
+	_ "gocloud.dev/blob/gcsblob"   // gs://
+	_ "gocloud.dev/blob/s3blob"    // s3://
+)
+
+// Limits and default of [Options.PartBytes].
+const (
+	MinPartBytes     = 5 << 20
+	DefaultPartBytes = 16 << 20
+)
+
+// Options adjust a store. The zero value is usable.
+type Options struct {
+	// PartBytes is how many bytes of an [objstore.Upload] are sent in one request; an upload holds a few parts in memory.
+	// At least [MinPartBytes]; the default value is [DefaultPartBytes].
+	PartBytes int
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.PartBytes == 0 {
+		o.PartBytes = DefaultPartBytes
+	}
+	if o.PartBytes < MinPartBytes {
+		return o, fmt.Errorf("parts of %d bytes, want at least %d", o.PartBytes, MinPartBytes)
+	}
+	return o, nil
+}
+
+// schemes are the providers that Open knows.
+var schemes = []string{"s3", "gs", "azblob"}
+
+// Open opens the store that a URL names, as the package's introduction says. It does not touch the bucket: ask
+// [objstore.Probe] whether it is there and does what is needed.
+func Open(ctx context.Context, rawURL string, o Options) (*Store, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, fmt.Errorf("open object store: malformed URL: %w", withoutURL(err))
+	}
+	name := displayName(u)
+	if !knownScheme(u.Scheme) {
+		return nil, fmt.Errorf("open object store %s: scheme %q, want one of %s", name, u.Scheme, strings.Join(schemes, ", "))
+	}
+	if u.Host == "" {
+		return nil, fmt.Errorf("open object store %s: the URL names no bucket", name)
+	}
+	if u.User != nil {
+		return nil, fmt.Errorf("open object store %s: credentials do not belong into the URL", name)
+	}
+	prefix, err := pathPrefix(u)
+	if err != nil {
+		return nil, fmt.Errorf("open object store %s: %w", name, err)
+	}
+	provider := providerURL(u)
+	bucket, err := blob.OpenBucket(ctx, provider.String())
+	if err != nil {
+		return nil, fmt.Errorf("open object store %s: %w", name, err)
+	}
+	if prefix != "" {
+		bucket = blob.PrefixedBucket(bucket, prefix)
+	}
+	s, err := New(bucket, name, o)
+	if err != nil {
+		bucket.Close()
+		return nil, fmt.Errorf("open object store %s: %w", name, err)
+	}
+	s.checksums = u.Scheme == "s3" && provider.Query().Get("request_checksum_calculation") != "when_required"
+	return s, nil
+}
+
+func knownScheme(scheme string) bool {
+	for _, s := range schemes {
+		if s == scheme {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutURL takes the URL, which may hold secrets, out of an error of url.Parse.
+func withoutURL(err error) error {
+	if e, ok := err.(*url.Error); ok {
+		return e.Err
+	}
+	return err
+}
+
+// displayName is the URL without what may be secret.
+func displayName(u *url.URL) string {
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}
+
+// pathPrefix is what the URL's path puts in front of every key.
+func pathPrefix(u *url.URL) (string, error) {
+	path := strings.Trim(u.Path, "/")
+	if path == "" {
+		return "", nil
+	}
+	return path + "/", checkPath(path)
+}
+
+// providerURL is the URL as gocloud.dev wants it: without the path, and with the defaults of stores that are not AWS.
+func providerURL(u *url.URL) *url.URL {
+	query := u.Query()
+	if u.Scheme == "s3" && query.Get("endpoint") != "" {
+		setDefault(query, "use_path_style", "true")
+		setDefault(query, "request_checksum_calculation", "when_required")
+		setDefault(query, "response_checksum_validation", "when_required")
+		if os.Getenv("AWS_REGION") == "" && os.Getenv("AWS_DEFAULT_REGION") == "" && query.Get("profile") == "" {
+			setDefault(query, "region", "us-east-1")
+		}
+	}
+	return &url.URL{Scheme: u.Scheme, Host: u.Host, RawQuery: query.Encode()}
+}
+
+func setDefault(query url.Values, key, value string) {
+	if !query.Has(key) && !(key == "use_path_style" && query.Has("s3ForcePathStyle")) {
+		query.Set(key, value)
+	}
+}

@@ -1,0 +1,81 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+
+	"gocloud.dev/blob"
+
+	"github.com/tidemark-io/tidemark/objstore"
+)
+
+// Create is of [objstore.Store]. Up to one part the object is one request; above it is a multipart upload.
+func (s *Store) Create(ctx context.Context, key string) (objstore.Upload, error) {
+	if err := s.begin(ctx, objstore.OpCreate, key); err != nil {
+		return nil, err
+	}
+	sending, cancel := context.WithCancel(ctx)
+	w, err := s.bucket.NewWriter(sending, key, s.writerOptions(s.part))
+	if err != nil {
+		cancel()
+		return nil, s.fail(ctx, objstore.OpCreate, key, err)
+	}
+	return &upload{ctx: ctx, cancel: cancel, store: s, key: key, w: w}, nil
+}
+
+// upload is a writer of gocloud.dev. Closing that finishes the object, unless its context was cancelled before: then
+// nothing is left.
+type upload struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	store  *Store
+	key    string
+	w      *blob.Writer
+	failed error // the first write that failed
+	ended  bool
+}
+
+func (u *upload) Write(p []byte) (int, error) {
+	if err := u.usable(objstore.OpWrite); err != nil {
+		return 0, err
+	}
+	n, err := u.w.Write(p)
+	if err != nil {
+		u.failed = u.store.fail(u.ctx, objstore.OpWrite, u.key, err)
+		return n, u.failed
+	}
+	return n, nil
+}
+
+func (u *upload) Finish() error {
+	if err := u.usable(objstore.OpFinish); err != nil {
+		return errors.Join(err, u.Abort())
+	}
+	if u.failed != nil {
+		return errors.Join(u.failed, u.Abort())
+	}
+	u.ended = true
+	defer u.cancel()
+	if err := u.w.Close(); err != nil {
+		return u.store.fail(u.ctx, objstore.OpFinish, u.key, err)
+	}
+	return nil
+}
+
+// Abort also waits until what was being sent has ended.
+func (u *upload) Abort() error {
+	if u.ended {
+		return nil
+	}
+	u.ended = true
+	u.cancel()
+	u.w.Close() // fails because it was cancelled
+	return nil
+}
+
+func (u *upload) usable(op objstore.Op) error {
+	if u.ended {
+		return &objstore.Error{Op: op, Store: u.store.name, Key: u.key, Err: objstore.ErrEnded}
+	}
+	return u.store.usable(u.ctx, op, u.key)
+}
