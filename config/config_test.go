@@ -65,6 +65,9 @@ func defaults() config.Server {
 		RecoveryPointCheckpointInterval: time.Minute, LogStartCheckpointInterval: time.Minute,
 		HighWatermarkCheckpointInterval: 5 * time.Second, ProducerIDExpiration: 24 * time.Hour,
 		ProducerIDExpirationCheck: 10 * time.Minute,
+		OffsetsPartitions:         50, OffsetsRetentionMinutes: 10080, OffsetsRetentionCheck: 10 * time.Minute, OffsetMetadataMax: 4096,
+		GroupInitialDelay: 3 * time.Second, GroupMinSession: 6 * time.Second, GroupMaxSession: 30 * time.Minute,
+		GroupMaxSize: 2147483647,
 	}
 }
 

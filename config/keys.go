@@ -65,7 +65,7 @@ type key struct {
 }
 
 // table is every key. It is never changed.
-var table = slices.Concat(serverKeys(), brokerKeys(), networkKeys(), logKeys())
+var table = slices.Concat(serverKeys(), brokerKeys(), networkKeys(), groupKeys(), logKeys())
 
 func serverKeys() []key {
 	return []key{
@@ -76,9 +76,9 @@ func serverKeys() []key {
 		addressKey("kafka-advertise", func(s *Server) *string { return &s.KafkaAdvertise }, "", true,
 			"The address that Kafka clients are told; what is listened on if not given."),
 		addressKey("flight-listen", func(s *Server) *string { return &s.FlightListen }, "127.0.0.1:9123", true,
-			"Where Arrow Flight clients connect, or off."),
+			"Where Arrow Flight clients connect, or off. This version does not serve it."),
 		addressKey("flight-advertise", func(s *Server) *string { return &s.FlightAdvertise }, "", true,
-			"The address that Flight clients are told; what is listened on if not given."),
+			"The address that Flight clients are told; what is listened on if not given. This version does not serve it."),
 		addressKey("http-listen", func(s *Server) *string { return &s.HTTPListen }, "127.0.0.1:9180", true,
 			"Where health, metrics and the console are served, or off."),
 		storeKey(),
@@ -126,6 +126,27 @@ func networkKeys() []key {
 			"How many connections one address may have open."),
 		sizeKey("queued.max.request.bytes", func(s *Server) *int64 { return &s.QueuedMaxRequestBytes }, -1, -1,
 			math.MaxInt64, "How much memory the requests in work may take before connections are no longer read; at least twice socket.request.max.bytes. -1 is a quarter of memory-limit, at most 1GiB."),
+	}
+}
+
+func groupKeys() []key {
+	return []key{
+		numberKey("offsets.topic.num.partitions", func(s *Server) *int32 { return &s.OffsetsPartitions }, 50, 1,
+			"How many partitions __consumer_offsets gets when it is made."),
+		numberKey("offsets.retention.minutes", func(s *Server) *int32 { return &s.OffsetsRetentionMinutes }, 7*24*60, 1,
+			"How long the offsets of a group without members are kept."),
+		durationKey("offsets.retention.check.interval.ms", func(s *Server) *time.Duration { return &s.OffsetsRetentionCheck },
+			10*time.Minute, time.Millisecond, "How often offsets are looked at for ones to forget."),
+		numberKey("offset.metadata.max.bytes", func(s *Server) *int32 { return &s.OffsetMetadataMax }, 4096, 1,
+			"The longest text that a client may commit with an offset."),
+		durationKey("group.initial.rebalance.delay.ms", func(s *Server) *time.Duration { return &s.GroupInitialDelay },
+			3*time.Second, 0, "How long a group that was empty waits for more members after its first."),
+		durationKey("group.min.session.timeout.ms", func(s *Server) *time.Duration { return &s.GroupMinSession },
+			6*time.Second, time.Millisecond, "The shortest session time-out that a member may ask for."),
+		durationKey("group.max.session.timeout.ms", func(s *Server) *time.Duration { return &s.GroupMaxSession },
+			30*time.Minute, time.Millisecond, "The longest session time-out that a member may ask for."),
+		numberKey("group.max.size", func(s *Server) *int32 { return &s.GroupMaxSize }, math.MaxInt32, 1,
+			"How many members a group may have."),
 	}
 }
 
@@ -184,7 +205,7 @@ func textKey(name string, field func(*Server) *string, def, doc string) key {
 
 // storeKey is a URL that may hold secrets.
 func storeKey() key {
-	k := newKey("store", Text, "The object store, as a URL; a directory under data-dir if not given.",
+	k := newKey("store", Text, "The object store, as a URL; a directory under data-dir if not given. This version does not use it.",
 		func(s *Server, text string) error {
 			s.Store = text
 			if text != "" && !strings.Contains(text, "://") {

@@ -36,6 +36,15 @@ type Server struct {
 	MaxConnectionsPerIP   int32         // max.connections.per.ip
 	QueuedMaxRequestBytes int64         // queued.max.request.bytes; -1: a quarter of the memory limit
 
+	OffsetsPartitions       int32         // offsets.topic.num.partitions
+	OffsetsRetentionMinutes int32         // offsets.retention.minutes
+	OffsetsRetentionCheck   time.Duration // offsets.retention.check.interval.ms
+	OffsetMetadataMax       int32         // offset.metadata.max.bytes
+	GroupInitialDelay       time.Duration // group.initial.rebalance.delay.ms
+	GroupMinSession         time.Duration // group.min.session.timeout.ms
+	GroupMaxSession         time.Duration // group.max.session.timeout.ms
+	GroupMaxSize            int32         // group.max.size; math.MaxInt32: no limit
+
 	RetentionCheckInterval          time.Duration // log.retention.check.interval.ms
 	InitialTaskDelay                time.Duration // log.initial.task.delay.ms
 	RecoveryPointCheckpointInterval time.Duration // log.flush.offset.checkpoint.interval.ms

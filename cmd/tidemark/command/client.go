@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"syscall"
 	"time"
 
@@ -126,3 +127,12 @@ func (e *notFoundError) Error() string {
 
 // Unwrap is the server's code.
 func (e *notFoundError) Unwrap() error { return e.code }
+
+// plainError says in words what a client says of a request that the server does not know.
+func plainError(err error) string {
+	var shards *kadm.ShardErrors
+	if errors.As(err, &shards) && strings.Contains(err.Error(), "broker is too old") {
+		return fmt.Sprintf("this server does not answer %s requests", shards.Name)
+	}
+	return err.Error()
+}

@@ -44,8 +44,19 @@ func join(t *testing.T, server, group, topic, name string) {
 	}
 }
 
-func TestGroupsAreListedAndTheirLagIsShown(t *testing.T) {
-	server := startFake(t, "orders", 2)
+// onBoth runs a test against this server and against franz-go's, each with a topic orders.
+func onBoth(t *testing.T, partitions int32, test func(t *testing.T, server string)) {
+	t.Run("tidemark", func(t *testing.T) {
+		server := startServer(t)
+		done(t, "", "topic", "create", "orders", "-p", fmt.Sprint(partitions), "--server", server)
+		test(t, server)
+	})
+	t.Run("kfake", func(t *testing.T) { test(t, startFake(t, "orders", partitions)) })
+}
+
+func TestGroupsAreListedAndTheirLagIsShown(t *testing.T) { onBoth(t, 2, listsGroups) }
+
+func listsGroups(t *testing.T, server string) {
 	run := func(args ...string) string { return done(t, "", append(args, "--server", server)...) }
 	require.Equal(t, output{Code: ExitOK, Err: "no groups\n"}, tidemark(t, "", "group", "list", "--server", server))
 	require.Equal(t, output{Code: ExitOK, Err: "no groups\n"}, tidemark(t, "", "group", "lag", "--server", server))
@@ -83,12 +94,13 @@ func TestF40_LagIsZeroWhereOnlyMarkersFollow(t *testing.T) {
 		done(t, "", "group", "lag", "--server", server))
 }
 
-func TestAGroupIsDescribedWithItsMembers(t *testing.T) {
-	server := startFake(t, "orders", 2)
+func TestAGroupIsDescribedWithItsMembers(t *testing.T) { onBoth(t, 2, describesMembers) }
+
+func describesMembers(t *testing.T, server string) {
 	write(t, connectTo(t, server, manual()), "orders", 0, "a", "b")
 	join(t, server, "billing", "orders", "worker")
 	got := done(t, "", "group", "describe", "billing", "--server", server)
-	require.Regexp(t, `^coordinator 0  protocol consumer  assignor \S+\n`+
+	require.Regexp(t, `^coordinator [01]  protocol consumer  assignor \S+\n`+
 		`billing  Stable  1 member  lag 2\n`+
 		`TOPIC   PARTITION  COMMITTED  START  END  LAG  MEMBER  HOST\n`+
 		`orders  0          -          0      2    2    worker  \S+\n`+
@@ -97,8 +109,9 @@ func TestAGroupIsDescribedWithItsMembers(t *testing.T) {
 	require.Contains(t, done(t, "", "group", "describe", "billing", "-o", "json", "--server", server), `"client": "worker"`)
 }
 
-func TestOffsetsAreMovedOnlyWhenThatIsMeant(t *testing.T) {
-	server := startFake(t, "orders", 2)
+func TestOffsetsAreMovedOnlyWhenThatIsMeant(t *testing.T) { onBoth(t, 2, movesOffsets) }
+
+func movesOffsets(t *testing.T, server string) {
 	done(t, "", "topic", "create", "other", "--server", server)
 	kc := connectTo(t, server, manual())
 	begin := time.UnixMilli(1_700_000_000_000)
@@ -158,8 +171,9 @@ func TestOffsetsAreMovedOnlyWhenThatIsMeant(t *testing.T) {
 	require.Contains(t, done(t, "", "group", "lag", "fresh", "--server", server), "lag 0\n")
 }
 
-func TestWhatWouldHurtLiveMembersIsRefusedAndSaysWhoTheyAre(t *testing.T) {
-	server := startFake(t, "orders", 1)
+func TestWhatWouldHurtLiveMembersIsRefusedAndSaysWhoTheyAre(t *testing.T) { onBoth(t, 1, refusesLive) }
+
+func refusesLive(t *testing.T, server string) {
 	join(t, server, "billing", "orders", "worker-7")
 	for what, args := range map[string][]string{
 		"move offsets": {"reset-offsets", "billing", "--to", "start", "--topic", "orders", "--execute"},
@@ -171,8 +185,9 @@ func TestWhatWouldHurtLiveMembersIsRefusedAndSaysWhoTheyAre(t *testing.T) {
 	}
 }
 
-func TestGroupsAreDeleted(t *testing.T) {
-	server := startFake(t, "orders", 1)
+func TestGroupsAreDeleted(t *testing.T) { onBoth(t, 1, deletesGroups) }
+
+func deletesGroups(t *testing.T, server string) {
 	commit(t, server, "billing", "orders", map[int32]int64{0: 0})
 	require.Equal(t, "deleted billing\n", done(t, "", "group", "delete", "billing", "--server", server))
 	require.Equal(t, "[]\n", done(t, "", "group", "list", "-o", "json", "--server", server))

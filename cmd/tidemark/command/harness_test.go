@@ -62,7 +62,10 @@ func startServer(t *testing.T) string {
 
 func startServerIn(t *testing.T, dir string) string {
 	t.Helper()
-	n, err := node.Open(within(t), node.Config{DataDir: dir, NodeID: 1, Kafka: node.Listener{Listen: "127.0.0.1:0"}})
+	n, err := node.Open(within(t), node.Config{
+		DataDir: dir, NodeID: 1, Kafka: node.Listener{Listen: "127.0.0.1:0"},
+		Groups: node.GroupConfig{OffsetsPartitions: 2, InitialRebalanceDelay: -1},
+	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, n.Close(context.Background())) })
 	return n.Addrs().Kafka.String()

@@ -39,7 +39,7 @@ func Main(ctx context.Context, args []string, s Streams) int {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return ExitFailed
 	}
-	fmt.Fprintf(s.Err, "tidemark: %v\n", err)
+	fmt.Fprintf(s.Err, "tidemark: %s\n", plainError(err))
 	if isUsage(err) {
 		return ExitUsage
 	}

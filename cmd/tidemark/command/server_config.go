@@ -173,7 +173,26 @@ func nodeSettings(s config.Server, l limits) node.Config {
 		RecoveryPointCheckpoint:  s.RecoveryPointCheckpointInterval,
 		LogStartCheckpoint:       s.LogStartCheckpointInterval,
 		HighWatermarkCheckpoint:  s.HighWatermarkCheckpointInterval,
+		Groups:                   groupSettings(s),
 		Version:                  version,
+	}
+}
+
+// groupSettings are the keys about groups as a node takes them.
+func groupSettings(s config.Server) node.GroupConfig {
+	delay := s.GroupInitialDelay
+	if delay == 0 {
+		delay = -1 // node's way to say none
+	}
+	return node.GroupConfig{
+		OffsetsPartitions:     s.OffsetsPartitions,
+		InitialRebalanceDelay: delay,
+		MinSessionTimeout:     s.GroupMinSession,
+		MaxSessionTimeout:     s.GroupMaxSession,
+		MaxSize:               unlimited(s.GroupMaxSize),
+		OffsetsRetention:      time.Duration(s.OffsetsRetentionMinutes) * time.Minute,
+		OffsetsRetentionCheck: s.OffsetsRetentionCheck,
+		OffsetMetadataMax:     int(s.OffsetMetadataMax),
 	}
 }
 
