@@ -29,16 +29,17 @@ import (
 
 // modelClient is one client.
 type modelClient struct {
-	instance string // empty: dynamic
-	id       string // as it was last told
-	former   string // id of an earlier incarnation
-	gen      int32
-	leads    bool
-	members  []string
-	join     coordinator.Ticket // that it waits for
-	sync     coordinator.Ticket
-	syncOf   int32
-	alive    bool
+	instance    string // empty: dynamic
+	rebalanceMs int32
+	id          string // as it was last told
+	former      string // id of an earlier incarnation
+	gen         int32
+	leads       bool
+	members     []string
+	join        coordinator.Ticket // that it waits for
+	sync        coordinator.Ticket
+	syncOf      int32
+	alive       bool
 }
 
 // modelGeneration is what was said of one generation, in one life of the coordinator.
@@ -68,7 +69,7 @@ func TestModelOfTheGroupProtocol(t *testing.T) {
 			c.MaxSize = rapid.SampledFrom([]int{0, 0, 3}).Draw(t, "limit")
 		})
 		for i := range 5 {
-			c := &modelClient{}
+			c := &modelClient{rebalanceMs: rapid.SampledFrom([]int32{rebalance, session / 2}).Draw(t, "rebalance time-out")}
 			if i >= 3 {
 				c.instance = fmt.Sprintf("i%d", i)
 			}
@@ -88,7 +89,7 @@ func TestModelOfTheGroupProtocol(t *testing.T) {
 			"refuse": func(t *rapid.T) {
 				m.refuse = rapid.SampledFrom([]error{nil, nil, errors.New("refused")}).Draw(t, "log")
 			},
-			"": func(t *rapid.T) { m.collect(); m.checkOffsets(t); m.checkDescription(t) },
+			"": func(t *rapid.T) { m.collect(); m.checkMembers(); m.checkOffsets(t); m.checkDescription(t) },
 		})
 		m.settleDown(t)
 	})
@@ -105,6 +106,7 @@ func (m *model) doJoin(t *rapid.T, c *modelClient) {
 
 func (m *model) joinWith(c *modelClient, protocols []string) {
 	j := joining(modelGroup, c.id, c.instance, protocols...)
+	j.RebalanceMs = c.rebalanceMs
 	c.alive, c.sync = true, 0
 	c.join = m.send(j)
 	m.collect()
@@ -223,7 +225,6 @@ func (m *model) collect() {
 			m.synced(c, a)
 		}
 	}
-	m.checkMembers()
 }
 
 // checkMembers holds that who is in a generation knows of it, but for static members, who may be away.
@@ -365,6 +366,7 @@ func (m *model) settleDown(t *rapid.T) {
 		m.pass(1000)
 		m.collect()
 	}
+	m.checkMembers()
 	d := m.describe(modelGroup)
 	require.Equal(t, coordinator.Stable, d.State)
 	want := map[string]bool{}
