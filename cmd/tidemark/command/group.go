@@ -151,7 +151,12 @@ func newGroupDelete(client *clientFlags) *cobra.Command {
 		Args:              atLeastOne("GROUP"),
 		ValidArgsFunction: client.completeGroups,
 	}
+	output := addOutputFlag(c)
 	c.RunE = func(c *cobra.Command, names []string) error {
+		asJSON, err := output.json(c)
+		if err != nil {
+			return err
+		}
 		admin, err := client.admin(c.Context())
 		if err != nil {
 			return err
@@ -162,14 +167,15 @@ func newGroupDelete(client *clientFlags) *cobra.Command {
 			return err
 		}
 		var failures []error
+		var actions []action
 		for _, g := range groups {
 			if err := deleteGroup(c.Context(), admin, g); err != nil {
 				failures = append(failures, err)
 				continue
 			}
-			fmt.Fprintf(c.OutOrStdout(), "deleted %s\n", g.Group)
+			actions = append(actions, deletion(g.Group))
 		}
-		return errors.Join(failures...)
+		return errors.Join(append(failures, reportActions(c, actions, asJSON))...)
 	}
 	return c
 }

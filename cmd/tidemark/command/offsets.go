@@ -22,11 +22,17 @@ const (
 	earliestTime = -2
 )
 
-// listOffsets asks for one offset of each of a topic's partitions: the first of a record that is not older than a time in
+// listed is one offset that was asked for, or why there is none.
+type listed struct {
+	offset int64
+	err    error
+}
+
+// askOffsets asks for one offset of each of a topic's partitions: the first of a record that is not older than a time in
 // milliseconds, latestTime or earliestTime. An offset is -1 where there is no such record.
-func listOffsets(
+func askOffsets(
 	ctx context.Context, kc *kgo.Client, topic string, partitions []int32, time int64, committed bool,
-) (map[int32]int64, error) {
+) (map[int32]listed, error) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.ReplicaID = -1
 	if committed {
@@ -34,29 +40,40 @@ func listOffsets(
 	}
 	rt := kmsg.NewListOffsetsRequestTopic()
 	rt.Topic = topic
+	out := make(map[int32]listed, len(partitions))
 	for _, p := range partitions {
 		rp := kmsg.NewListOffsetsRequestTopicPartition()
 		rp.Partition, rp.Timestamp, rp.CurrentLeaderEpoch = p, time, -1
 		rt.Partitions = append(rt.Partitions, rp)
+		out[p] = listed{err: errors.New("the server said nothing of it")}
 	}
 	req.Topics = append(req.Topics, rt)
 	resp, err := req.RequestWith(ctx, kc)
 	if err != nil {
 		return nil, fmt.Errorf("topic %q: asking for offsets: %w", topic, err)
 	}
-	offsets := make(map[int32]int64, len(partitions))
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
-			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				return nil, explain("topic", topic, fmt.Errorf("partition %d: %w", p.Partition, err))
-			}
-			offsets[p.Partition] = p.Offset
+			out[p.Partition] = listed{p.Offset, kerr.ErrorForCode(p.ErrorCode)}
 		}
 	}
-	for _, p := range partitions {
-		if _, ok := offsets[p]; !ok {
-			return nil, fmt.Errorf("topic %q: the server said nothing of partition %d", topic, p)
+	return out, nil
+}
+
+// listOffsets is askOffsets for those who need all of them.
+func listOffsets(
+	ctx context.Context, kc *kgo.Client, topic string, partitions []int32, time int64, committed bool,
+) (map[int32]int64, error) {
+	answers, err := askOffsets(ctx, kc, topic, partitions, time, committed)
+	if err != nil {
+		return nil, err
+	}
+	offsets := make(map[int32]int64, len(partitions))
+	for _, p := range sortedKeys(answers) {
+		if err := answers[p].err; err != nil {
+			return nil, explain("topic", topic, fmt.Errorf("partition %d: %w", p, err))
 		}
+		offsets[p] = answers[p].offset
 	}
 	return offsets, nil
 }

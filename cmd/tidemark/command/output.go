@@ -67,6 +67,34 @@ func (t *table) flush() error {
 	return t.w.Flush()
 }
 
+// action is what a command did to one thing.
+type action struct {
+	Name string `json:"name"`
+	Done string `json:"done"`
+	text string // for people
+}
+
+// reportActions prints what was done, also when something else failed.
+func reportActions(c *cobra.Command, actions []action, asJSON bool) error {
+	if asJSON {
+		if actions == nil {
+			actions = []action{}
+		}
+		return writeJSON(c.OutOrStdout(), actions)
+	}
+	for _, a := range actions {
+		if _, err := fmt.Fprintln(c.OutOrStdout(), a.text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deletion is the action of a deletion.
+func deletion(name string) action {
+	return action{Name: name, Done: "deleted", text: "deleted " + name}
+}
+
 // isTerminal reports whether w is a terminal, where bars and colours make sense.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)

@@ -3,14 +3,19 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-io/tidemark/config"
 )
 
 // listening finds the address of a listener in what a server prints.
@@ -144,4 +149,13 @@ func TestADemoThatIsInterruptedAtOnceLeavesNothingBehind(t *testing.T) {
 	left, err := os.ReadDir(os.TempDir())
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+func TestADirectoryThatMayNotBeReadIsSaidInWords(t *testing.T) {
+	// Told of an error rather than of a directory: whoever runs the tests may be allowed everything.
+	denied := &fs.PathError{Op: "open", Path: "/var/lib/tidemark/.lock", Err: syscall.EACCES}
+	err := explainStart(config.Server{DataDir: "/var/lib/tidemark"}, fmt.Errorf("node: opening the data directory: %w", denied))
+	require.EqualError(t, err, "no permission for what is needed in the data directory /var/lib/tidemark; mend its owner or mode, "+
+		"or name another with --data-dir: node: opening the data directory: open /var/lib/tidemark/.lock: permission denied")
+	require.ErrorIs(t, err, fs.ErrPermission)
 }

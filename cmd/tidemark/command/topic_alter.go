@@ -30,7 +30,12 @@ without a restart. Partitions can only become more, and keys then go to other pa
 	c.Flags().StringArrayVar(&unset, "unset", nil, "take the setting `NAME` away, so that its default holds; may be repeated")
 	c.Flags().IntVarP(&partitions, "partitions", "p", 0, "how many partitions to have")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "check everything, change nothing")
+	output := addOutputFlag(c)
 	c.RunE = func(c *cobra.Command, names []string) error {
+		asJSON, err := output.json(c)
+		if err != nil {
+			return err
+		}
 		changes, err := settingChanges(c, set, unset)
 		if err != nil {
 			return err
@@ -48,10 +53,7 @@ without a restart. Partitions can only become more, and keys then go to other pa
 		if partitions > 0 {
 			failures = append(failures, a.partitions(c.Context(), partitions, names)...)
 		}
-		for _, line := range a.done {
-			fmt.Fprintln(c.OutOrStdout(), line)
-		}
-		return errors.Join(failures...)
+		return errors.Join(append(failures, reportActions(c, a.done, asJSON))...)
 	}
 	return c
 }
@@ -83,14 +85,15 @@ func settingChanges(c *cobra.Command, set, unset []string) ([]kadm.AlterConfig, 
 type alteration struct {
 	admin  *kadm.Client
 	dryRun bool
-	done   []string
+	done   []action
 }
 
-func (a *alteration) note(what string) {
+// note keeps what was done to a topic: what, and how the topic's name is joined to it in a sentence.
+func (a *alteration) note(topic, what, sentence string) {
 	if a.dryRun {
-		what = "would have " + what
+		what, sentence = "would have "+what, "would have "+sentence
 	}
-	a.done = append(a.done, what)
+	a.done = append(a.done, action{Name: topic, Done: what, text: sentence})
 }
 
 func (a *alteration) settings(ctx context.Context, changes []kadm.AlterConfig, names []string) []error {
@@ -114,10 +117,11 @@ func (a *alteration) settings(ctx context.Context, changes []kadm.AlterConfig, n
 		}
 		for _, change := range changes {
 			if change.Op == kadm.DeleteConfig {
-				a.note(fmt.Sprintf("taken %s away from %s", change.Name, r.Name))
+				a.note(r.Name, "taken away "+change.Name, fmt.Sprintf("taken %s away from %s", change.Name, r.Name))
 				continue
 			}
-			a.note(fmt.Sprintf("set %s=%s on %s", change.Name, *change.Value, r.Name))
+			set := fmt.Sprintf("set %s=%s", change.Name, *change.Value)
+			a.note(r.Name, set, set+" on "+r.Name)
 		}
 	}
 	return failures
@@ -138,7 +142,8 @@ func (a *alteration) partitions(ctx context.Context, partitions int, names []str
 			failures = append(failures, explainWith("topic", r.Topic, r.Err, r.ErrMessage))
 			continue
 		}
-		a.note(fmt.Sprintf("given %s %s", r.Topic, plural(partitions, "partition")))
+		given := plural(partitions, "partition")
+		a.note(r.Topic, "given "+given, "given "+r.Topic+" "+given)
 	}
 	return failures
 }

@@ -2,7 +2,6 @@ package command
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 )
@@ -17,7 +16,12 @@ func newTopicDelete(client *clientFlags) *cobra.Command {
 
 		ValidArgsFunction: client.completeTopics,
 	}
+	output := addOutputFlag(c)
 	c.RunE = func(c *cobra.Command, names []string) error {
+		asJSON, err := output.json(c)
+		if err != nil {
+			return err
+		}
 		admin, err := client.admin(c.Context())
 		if err != nil {
 			return err
@@ -28,14 +32,15 @@ func newTopicDelete(client *clientFlags) *cobra.Command {
 			return err
 		}
 		var failures []error
+		var actions []action
 		for _, t := range deleted.Sorted() {
 			if t.Err != nil {
 				failures = append(failures, explain("topic", t.Topic, t.Err))
 				continue
 			}
-			fmt.Fprintf(c.OutOrStdout(), "deleted %s\n", t.Topic)
+			actions = append(actions, deletion(t.Topic))
 		}
-		return errors.Join(failures...)
+		return errors.Join(append(failures, reportActions(c, actions, asJSON))...)
 	}
 	return c
 }

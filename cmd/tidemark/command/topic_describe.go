@@ -1,7 +1,9 @@
 package command
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -26,6 +28,8 @@ type describedPartition struct {
 	Start       int64 `json:"start_offset"`
 	End         int64 `json:"end_offset"`
 	Records     int64 `json:"records"`
+
+	Error string `json:"error,omitempty"` // why its offsets, which are -1 then, are not known
 }
 
 func newTopicDescribe(client *clientFlags) *cobra.Command {
@@ -92,28 +96,43 @@ func describeTopics(ctx context.Context, kc *kgo.Client, names []string) ([]desc
 		if err != nil {
 			return nil, err
 		}
-		readable, err := extents(ctx, kc, name, sortedKeys(about.Partitions), false)
+		starts, err := askOffsets(ctx, kc, name, sortedKeys(about.Partitions), earliestTime, false)
+		if err != nil {
+			return nil, err
+		}
+		ends, err := askOffsets(ctx, kc, name, sortedKeys(about.Partitions), latestTime, false)
 		if err != nil {
 			return nil, err
 		}
 		t := describedTopic{Name: name, ID: topicID(about.ID), Partitions: []describedPartition{}}
 		for _, p := range about.Partitions.Sorted() {
-			e := readable[p.Partition]
-			t.Partitions = append(t.Partitions, describedPartition{
-				Partition: p.Partition, Leader: p.Leader, LeaderEpoch: p.LeaderEpoch,
-				Start: e.Start, End: e.End, Records: e.End - e.Start,
-			})
+			t.Partitions = append(t.Partitions, describePartition(p, starts[p.Partition], ends[p.Partition]))
 		}
 		topics = append(topics, t)
 	}
 	return topics, nil
 }
 
+// describePartition puts together what is known. A partition that is not served is a row like the others.
+func describePartition(p kadm.PartitionDetail, start, end listed) describedPartition {
+	row := describedPartition{Partition: p.Partition, Leader: p.Leader, LeaderEpoch: p.LeaderEpoch, Start: -1, End: -1}
+	if err := errors.Join(start.err, end.err); err != nil {
+		row.Error = cmp.Or(start.err, end.err).Error()
+		return row
+	}
+	row.Start, row.End, row.Records = start.offset, end.offset, end.offset-start.offset
+	return row
+}
+
 func (d describedTopic) print(c *cobra.Command, settings bool) error {
 	fmt.Fprintf(c.OutOrStdout(), "%s  (id %s)\n", d.Name, d.ID)
 	t := newTable(c.OutOrStdout(), "PARTITION", "LEADER", "EPOCH", "START", "END", "RECORDS")
 	for _, p := range d.Partitions {
-		t.row(p.Partition, p.Leader, p.LeaderEpoch, p.Start, p.End, p.Records)
+		cells := []any{p.Partition, p.Leader, p.LeaderEpoch, offsetText(p.Start), offsetText(p.End), p.Records}
+		if p.Error != "" {
+			cells = append(cells, p.Error)
+		}
+		t.row(cells...)
 	}
 	if err := t.flush(); err != nil || !settings {
 		return err

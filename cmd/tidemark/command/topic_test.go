@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 func TestTopicsAreCreatedListedDescribedAndDeleted(t *testing.T) {
@@ -70,6 +72,8 @@ func TestSettingsOfATopicAreShownAndAltered(t *testing.T) {
 	require.Contains(t, run("topic", "describe", "orders", "--config"), "no settings of its own\n")
 	require.Equal(t, "given orders 5 partitions\n", run("topic", "alter", "orders", "-p", "5"))
 	require.Regexp(t, `orders  5 `, run("topic", "list"))
+	golden(t, "topic-alter.json", run("topic", "alter", "orders", "-c", "retention.ms=1", "-p", "6", "-o", "json"))
+	require.Equal(t, "[\n  {\n    \"name\": \"orders\",\n    \"done\": \"deleted\"\n  }\n]\n", run("topic", "delete", "orders", "-o", "json"))
 	got := tidemark(t, "", "topic", "alter", "gone", "-p", "5", "--server", server)
 	require.Equal(t, ExitFailed, got.Code)
 	require.Contains(t, got.Err, `there is no topic "gone"`)
@@ -110,4 +114,12 @@ func TestTheShellIsOfferedWhatTheServerHas(t *testing.T) {
 	require.Equal(t, ":4\n", done(t, "", "__complete", "consume", "--server", server, "orders", ""))
 	require.Equal(t, ":4\n", done(t, "", "__complete", "consume", "--server", "127.0.0.1:1", ""))
 	require.Contains(t, done(t, "", "__complete", "group", "reset-offsets", "g", "--server", server, "--topic", "a"), "audit\n")
+}
+
+func TestAPartitionThatIsNotServedIsDescribedLikeTheOthers(t *testing.T) {
+	detail := kadm.PartitionDetail{Partition: 3, Leader: 1, LeaderEpoch: 2}
+	require.Equal(t, describedPartition{Partition: 3, Leader: 1, LeaderEpoch: 2, Start: 4, End: 10, Records: 6},
+		describePartition(detail, listed{offset: 4}, listed{offset: 10}))
+	require.Equal(t, describedPartition{Partition: 3, Leader: 1, LeaderEpoch: 2, Start: -1, End: -1, Error: kerr.KafkaStorageError.Error()},
+		describePartition(detail, listed{offset: 4}, listed{err: kerr.KafkaStorageError}))
 }
