@@ -2,7 +2,11 @@
 //
 //	GET /healthz       200 while the process can do its work, 503 with the reason when it cannot
 //	GET /readyz        200 when clients are served, 503 with what start-up waits for, and how far it is
+//	GET /              a page for people: what the node is, what it holds, how much is written
+//	GET /status        what the page shows, as JSON
 //	GET /metrics       Prometheus text
+//	GET /loglevel      the least important messages that are logged
+//	PUT /loglevel      changes that, for callers on this machine only; the body is debug, info, warn or error
 //	GET /debug/pprof/  profiles, for callers on this machine only
 //
 // It knows the node through [Status], which it declares, and imports no other room.

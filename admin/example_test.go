@@ -18,6 +18,8 @@ func (starting) Readiness() admin.Readiness {
 	return admin.Readiness{Phase: "opening logs", Done: 3, Total: 12, Node: 1}
 }
 
+func (starting) Overview() admin.Overview { return admin.Overview{} }
+
 // While a node starts, it is healthy and says what it waits for.
 func Example() {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// localOnly lets callers on this machine through. A profile holds what clients sent and stops the world to be taken, so
-// it is for who could read the process's memory anyway. A proxy on this machine speaks for someone else, and so does a
+// localOnly lets callers on this machine through. A profile holds what clients sent and stops the world to be taken, and a
+// change of the log level can fill a disk, so both are for who could do as much anyway. A proxy on this machine speaks for someone else, and so does a
 // browser that was sent here under another name: both are refused.
 func localOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isLoopback(r.RemoteAddr) || !isLocalName(r.Host) || isForwarded(r.Header) {
-			http.Error(w, "profiles are for callers on this machine", http.StatusForbidden)
+			http.Error(w, "this is for callers on this machine", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -18,6 +19,10 @@ type Status interface {
 
 	// Readiness says whether clients are served.
 	Readiness() Readiness
+
+	// Overview says what the node is and what it holds. It may take as long as it takes to walk over all partitions in
+	// memory.
+	Overview() Overview
 }
 
 // Readiness says whether a node serves clients, and, if not yet, what it waits for.
@@ -27,14 +32,24 @@ type Readiness struct {
 	Done  int    `json:"done,omitempty"`  // steps of the phase that are done
 	Total int    `json:"total,omitempty"` // steps of the phase; 0 when it has none
 	Node  int32  `json:"node"`
+	// Opening names some of the partitions that are being opened right now: those that recovery takes long for.
+	Opening []string `json:"opening,omitempty"`
 	// Failed names the partitions that take no records because their disk failed.
 	Failed []string `json:"failed,omitempty"`
+	// Warnings are sentences about what clients are refused although the node is ready, such as a disk that is nearly full.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Options describe a [Server].
 type Options struct {
 	Status  Status       // not nil
 	Metrics http.Handler // answers /metrics; nil: there are none
+
+	// LogLevel is what the node's logger goes by, to be read and changed at /loglevel; nil: there is no such page.
+	LogLevel *slog.LevelVar
+
+	// Log is told of changes of LogLevel; nil: nobody is.
+	Log *slog.Logger
 }
 
 // Limits of the server. A scrape of a node with many partitions is some megabytes; a CPU profile takes thirty seconds
@@ -88,6 +103,12 @@ func handler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /healthz", soon(health(o.Status)))
 	mux.Handle("GET /readyz", soon(ready(o.Status)))
+	mux.Handle("GET /status", soon(overview(o.Status)))
+	mux.Handle("GET /{$}", soon(page()))
+	if o.LogLevel != nil {
+		mux.Handle("GET /loglevel", soon(getLevel(o.LogLevel)))
+		mux.Handle("PUT /loglevel", soon(localOnly(putLevel(o.LogLevel, o.Log))))
+	}
 	if o.Metrics != nil {
 		mux.Handle("GET /metrics", soon(o.Metrics))
 	}

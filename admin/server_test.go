@@ -19,10 +19,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fixedStatus struct {
 	health    error
 	readiness Readiness
+	overview  Overview
 }
 
 func (s fixedStatus) Health() error        { return s.health }
 func (s fixedStatus) Readiness() Readiness { return s.readiness }
+func (s fixedStatus) Overview() Overview   { return s.overview }
 
 // get asks the handler as a caller on this machine would.
 func get(t *testing.T, o Options, path string, change ...func(*http.Request)) (int, string) {

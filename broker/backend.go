@@ -40,7 +40,7 @@ type Backend interface {
 	// CreateTopics creates the topics, each on its own merits, and returns one error (or nil) for each, in order. The
 	// broker has checked names, counts and settings; the backend checks again what may have changed since. When it
 	// returns, a created topic is durable, is in Topics, and its partitions can be written to. Errors match
-	// [ErrTopicExists], [ErrTopicCollides] or the context's error.
+	// [ErrTopicExists], [ErrTopicCollides], [ErrTooManyPartitions], partition.ErrStorage or the context's error.
 	CreateTopics(ctx context.Context, topics []CreateTopic) []error
 
 	// DeleteTopics deletes the topics and returns one error (or nil) for each, in order. When it returns, a deleted
@@ -109,10 +109,11 @@ type CreateTopic struct {
 
 // Errors that a Backend returns, possibly wrapped; match them with errors.Is.
 var (
-	ErrTopicExists      = errors.New("a topic of this name exists")
-	ErrTopicCollides    = errors.New("the topic's name differs from that of another topic only in '.' and '_'")
-	ErrUnknownTopic     = errors.New("no topic of this name")
-	ErrUnknownTopicID   = errors.New("no topic of this id")
-	ErrUnknownPartition = errors.New("the topic has no partition of this index")
-	ErrNotLeader        = errors.New("this node does not lead the partition")
+	ErrTopicExists       = errors.New("a topic of this name exists")
+	ErrTopicCollides     = errors.New("the topic's name differs from that of another topic only in '.' and '_'")
+	ErrTooManyPartitions = errors.New("the node would have too many partitions")
+	ErrUnknownTopic      = errors.New("no topic of this name")
+	ErrUnknownTopicID    = errors.New("no topic of this id")
+	ErrUnknownPartition  = errors.New("the topic has no partition of this index")
+	ErrNotLeader         = errors.New("this node does not lead the partition")
 )

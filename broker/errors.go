@@ -103,6 +103,7 @@ var errorCodes = []struct {
 
 	{ErrTopicExists, codeTopicAlreadyExists},
 	{ErrTopicCollides, codeInvalidTopicException},
+	{ErrTooManyPartitions, codePolicyViolation},
 	{ErrUnknownTopic, codeUnknownTopicOrPartition},
 	{ErrUnknownTopicID, codeUnknownTopicID},
 	{ErrUnknownPartition, codeUnknownTopicOrPartition},

@@ -64,6 +64,14 @@ type Config struct {
 	FetchMaxBytes         int32         // [fetch.max.bytes, 55 MiB]
 	FetchSessions         int           // [max.incremental.fetch.session.cache.slots, 1000]
 
+	// MaxPartitions is how many partitions the node takes; 0 is [DefaultMaxPartitions], negative no limit. Those that are
+	// there are always opened.
+	MaxPartitions int
+
+	// DiskReserve is how many bytes of the disk are kept free of records: with less, producers are refused, so that
+	// metadata, committed offsets and deletions have room. 0 is 256 MiB, or a twentieth of a small disk; negative is none.
+	DiskReserve int64
+
 	// How the log engine works; 0 is the default.
 	RecoveryThreads  int           // [num.recovery.threads.per.data.dir] logs opened at the same time; 8
 	SyncWorkers      int           // logs synced at the same time; 16
@@ -94,6 +102,9 @@ type Config struct {
 	// Log receives what a person should read; nil discards it.
 	Log *slog.Logger
 
+	// LogLevel is what Log goes by, so that it can be changed over HTTP; nil: it cannot.
+	LogLevel *slog.LevelVar
+
 	// Version says what is running, for metrics and the log.
 	Version string
 }
@@ -119,6 +130,9 @@ const (
 func (c Config) withDefaults() Config {
 	if c.Kafka.Listen == "" {
 		c.Kafka.Listen = DefaultKafkaListen
+	}
+	if c.MaxPartitions == 0 {
+		c.MaxPartitions = DefaultMaxPartitions
 	}
 	if c.RecoveryThreads <= 0 {
 		c.RecoveryThreads = DefaultRecoveryThreads

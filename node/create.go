@@ -22,6 +22,11 @@ func (n *Node) createTopic(t broker.CreateTopic) error {
 	if err != nil {
 		return err
 	}
+	done, err := n.admitPartitions(t.Name, t.Partitions)
+	if err != nil {
+		return err
+	}
+	defer done()
 	if err := n.data.forget(t.Name, t.Partitions); err != nil {
 		return err
 	}

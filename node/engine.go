@@ -45,7 +45,9 @@ func (n *Node) openEngine() {
 		ProducerExpiry: c.ProducerExpiry, ProducerExpiryInterval: c.ProducerCheck,
 	})
 	n.checkpoints = n.newCheckpoints()
+	n.openSpace()
 	n.topics = observe.NewTopics(n.reg, n.partitions.all)
+	n.show(func(s *shown) { s.topics = n.topics })
 	n.logEvents = observe.Partitions(n.reg, n.log, n.topics)
 	observe.Flusher(n.reg, n.flusher.Stats)
 	n.undo("the log engine", n.closeEngine)
@@ -131,7 +133,10 @@ func (n *Node) openLogs(ctx context.Context, plans []logPlan) error {
 	report := max(len(plans)/10, 1)
 	return each(ctx, len(plans), n.config.RecoveryThreads, func(i int) {
 		p := plans[i]
-		p.host.logs[p.index], p.host.errs[p.index] = n.openLog(p)
+		opened := n.status.opening(fmt.Sprintf("%s-%d", p.topic, p.index))
+		defer opened()
+		l, err := n.openLog(p)
+		n.partitions.opened(p.host, p.index, l, err)
 		n.metrics.LogsOpened.Inc()
 		if done := n.status.step(); done%report == 0 && len(plans) > report {
 			n.log.Info("opening partitions", "done", done, "total", len(plans))
@@ -173,7 +178,7 @@ func (n *Node) logOptions(p logPlan) partition.Options {
 		Env: n.env, Flusher: n.flusher, Maintainer: n.maintainer, Now: n.config.Now,
 		Dir: p.dir, Topic: p.topic, Index: p.index, TopicID: p.id, Config: p.config, LeaderEpoch: p.epoch,
 		Clean: p.clean, RecoveryPoint: p.recovered, HighWatermark: p.watermark, LogStart: p.start,
-		Changed: n.checkpoints.moved, Events: n.logEvents,
+		Changed: n.checkpoints.moved, Room: n.roomFor(p.topic), Events: n.logEvents,
 	}
 }
 

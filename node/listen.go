@@ -29,9 +29,12 @@ func (n *Node) openAdmin(ctx context.Context) error {
 	n.httpAddr = l.Addr()
 	n.admin = admin.New(admin.Options{
 		Status:  n.status,
-		Metrics: promhttp.HandlerFor(n.reg, promhttp.HandlerOpts{}),
+		Metrics: promhttp.HandlerFor(n.reg, promhttp.HandlerOpts{}), LogLevel: n.config.LogLevel, Log: n.log,
 	})
 	n.serve("the HTTP listener", func() error { return n.admin.Serve(l) }, n.admin.Shutdown)
+	n.show(func(s *shown) {
+		s.listeners = append(s.listeners, admin.Listener{Name: "http", Address: l.Addr().String()})
+	})
 	n.log.Info("HTTP listener", "address", n.httpAddr)
 	return nil
 }
@@ -63,6 +66,12 @@ func (n *Node) openBroker(ctx context.Context) error {
 		return err
 	}
 	n.kafkaAddr = l.Addr()
+	host, port := n.advertised(n.kafkaAddr)
+	n.show(func(s *shown) {
+		s.listeners = append(s.listeners, admin.Listener{
+			Name: "kafka", Address: l.Addr().String(), Advertised: net.JoinHostPort(host, fmt.Sprint(port)),
+		})
+	})
 	n.serve("the Kafka listener", func() error { return server.Serve(l) }, server.Shutdown)
 	return nil
 }

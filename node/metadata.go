@@ -73,6 +73,7 @@ func (n *Node) openMeta(ctx context.Context) error {
 		return err
 	}
 	n.clusterID = n.meta.ClusterID()
+	n.show(func(s *shown) { s.cluster = n.clusterID })
 	return n.register(ctx, backend)
 }
 

@@ -26,6 +26,7 @@ type Node struct {
 	metrics observe.Node
 	reg     *prometheus.Registry
 	status  *status
+	began   time.Time
 
 	life       context.Context // ends when clients are gone and the logs are about to be closed
 	end        context.CancelCauseFunc
@@ -46,7 +47,10 @@ type Node struct {
 	partitions  *partitions
 	checkpoints *checkpoints
 	groups      *runner.Runner
+	space       *space
+	room        partitionRoom
 	topics      *observe.Topics
+	shown       shown
 	logEvents   partition.Events
 
 	opened bool // every log was opened, or is known not to open
@@ -104,7 +108,9 @@ func newNode(c Config) *Node {
 		config: c, log: c.Log, reg: prometheus.NewRegistry(), status: &status{node: c.NodeID},
 		catalog: newCatalog(c), partitions: newPartitions(),
 	}
+	n.began, n.status.overview = c.Now(), n.overview
 	n.metrics = observe.NewNode(n.reg, c.Version)
+	n.metrics.PartitionsLimit.Set(float64(max(c.MaxPartitions, 0)))
 	n.life, n.end = context.WithCancelCause(context.Background())
 	n.failure.done = make(chan struct{})
 	n.closing.done = make(chan struct{})
@@ -113,7 +119,6 @@ func newNode(c Config) *Node {
 
 // open runs the steps of start-up. Each that succeeds has left what undoes it in n.closers.
 func (n *Node) open(ctx context.Context) error {
-	began := n.config.Now()
 	for _, step := range []struct {
 		name string
 		run  func(ctx context.Context) error
@@ -135,7 +140,7 @@ func (n *Node) open(ctx context.Context) error {
 	}
 	n.status.serve()
 	n.metrics.Ready.Set(1)
-	n.log.Info("ready", "took", n.config.Now().Sub(began), "kafka", n.kafkaAddr, "http", n.httpAddr,
+	n.log.Info("ready", "took", n.config.Now().Sub(n.began), "kafka", n.kafkaAddr, "http", n.httpAddr,
 		"cluster", n.clusterID, "node", n.config.NodeID)
 	return nil
 }

@@ -19,7 +19,7 @@ type partitions struct {
 	topics map[meta.TopicID]*hosted
 }
 
-// hosted is the logs of one topic by index. It is not changed once it is in the table.
+// hosted is the logs of one topic by index. Once it is in the table it is changed by [partitions.opened] only.
 type hosted struct {
 	name string
 	logs []*partition.Log
@@ -33,6 +33,22 @@ func (p *partitions) add(id meta.TopicID, h *hosted) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.topics[id] = h
+}
+
+// opened puts a log, or why there is none, into its place.
+func (p *partitions) opened(h *hosted, index int32, l *partition.Log, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h.logs[index], h.errs[index] = l, err
+}
+
+// fails reports whether a log could not be opened, or takes no records because its disk failed. One that is yet to be
+// opened does not fail. The table is locked.
+func (h *hosted) fails(index int) bool {
+	if l := h.logs[index]; l != nil {
+		return errors.Is(l.Failed(), partition.ErrStorage)
+	}
+	return h.errs[index] != nil
 }
 
 // take removes a topic from the table and returns its logs, or nil.
@@ -82,8 +98,8 @@ func (p *partitions) failed() []string {
 	defer p.mu.RUnlock()
 	var names []string
 	for _, h := range p.topics {
-		for i, l := range h.logs {
-			if l == nil || errors.Is(l.Failed(), partition.ErrStorage) {
+		for i := range h.logs {
+			if h.fails(i) {
 				names = append(names, fmt.Sprintf("%s-%d", h.name, i))
 			}
 		}

@@ -68,13 +68,16 @@ func TestF60_RecoveryIsAliveAndNotReadyAndSaysHowFarItIs(t *testing.T) {
 	code, body := get(t, m.HTTPAddr(), "/readyz")
 	require.Equal(t, http.StatusServiceUnavailable, code)
 	var said struct {
-		Phase       string
-		Done, Total int
+		Phase           string
+		Done, Total     int
+		Opening, Failed []string
 	}
 	require.NoError(t, json.Unmarshal([]byte(body), &said))
 	require.Equal(t, "opening partitions", said.Phase)
 	require.Equal(t, 10, said.Total)
 	require.Less(t, said.Done, 10)
+	require.Contains(t, said.Opening, "orders-7")
+	require.Empty(t, said.Failed, "what is yet to be opened has not failed")
 
 	close(leave)
 	require.NoError(t, <-started)

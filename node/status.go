@@ -1,6 +1,9 @@
 package node
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/tidemark-io/tidemark/admin"
@@ -17,6 +20,11 @@ type status struct {
 	ready  bool
 	health error
 	failed func() []string // partitions; nil before there are any
+	opens  map[string]int  // partitions that are being opened, and when each began, counted
+	begun  int
+	warns  func() []string // nil before there can be any
+
+	overview func() admin.Overview
 }
 
 // Health returns what makes a restart necessary.
@@ -30,12 +38,52 @@ func (s *status) Health() error {
 func (s *status) Readiness() admin.Readiness {
 	s.mu.Lock()
 	r := admin.Readiness{Ready: s.ready, Phase: s.phase, Done: s.done, Total: s.total, Node: s.node}
-	failed := s.failed
+	failed, warns := s.failed, s.warns
+	r.Opening = s.longest()
 	s.mu.Unlock()
 	if failed != nil {
 		r.Failed = failed()
 	}
+	if warns != nil {
+		r.Warnings = warns()
+	}
 	return r
+}
+
+// Overview says what the node is and holds.
+func (s *status) Overview() admin.Overview { return s.overview() }
+
+// namedOpening is how many of the partitions that are being opened are told of.
+const namedOpening = 5
+
+// longest returns the partitions that are being opened since longest, those that began first in front.
+func (s *status) longest() []string {
+	names := slices.Collect(maps.Keys(s.opens))
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(s.opens[a], s.opens[b]) })
+	return names[:min(namedOpening, len(names))]
+}
+
+// opening tells that a partition is being opened, until the returned func is called.
+func (s *status) opening(name string) (opened func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begun++
+	if s.opens == nil {
+		s.opens = map[string]int{}
+	}
+	s.opens[name] = s.begun
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.opens, name)
+	}
+}
+
+// warn names who knows what clients are refused.
+func (s *status) warn(warnings func() []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.warns = warnings
 }
 
 // enter begins a phase of so many steps.

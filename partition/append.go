@@ -3,6 +3,7 @@ package partition
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/tidemark-io/tidemark/batch"
 	"github.com/tidemark-io/tidemark/kafkalog"
@@ -82,10 +83,15 @@ func (a *Append) Wait(ctx context.Context) error {
 // Append waits, until ctx ends, while the log or the process has too many unsynced bytes, and under tidemark.flush=every
 // until the append before it was synced. Errors: *batch.ValidationError for what a client must not send;
 // [ErrOutOfOrderSequence], [ErrInvalidProducerEpoch] and [ErrInvalidTxnState] for what its producer state forbids;
-// [ErrStorage], [ErrNotLeader], [ErrClosed], [ErrDeleted]. Nothing was appended when it fails, or, with [ErrStorage], it
-// may be there after the next start.
+// [ErrStorage], [ErrLowDisk], [ErrNotLeader], [ErrClosed], [ErrDeleted]. Nothing was appended when it fails, or, with
+// [ErrStorage] that is not [ErrLowDisk], it may be there after the next start.
 func (l *Log) Append(ctx context.Context, records []byte, o AppendOptions) (*Append, error) {
 	if err := l.refusal(); err != nil {
+		return nil, err
+	}
+	if err := l.room(len(records)); err != nil {
+		err = l.storageError("append", fmt.Errorf("%w: %w", ErrLowDisk, err), false)
+		l.refused(records, err)
 		return nil, err
 	}
 	s := l.settings.Load()

@@ -26,6 +26,10 @@ var (
 	// error that carries it is a [*StorageError].
 	ErrStorage = errors.New("storage failure")
 
+	// ErrLowDisk says that the process keeps the space that is left on the disk for other things than records. It comes
+	// with [ErrStorage]; nothing was appended, and a later try may do.
+	ErrLowDisk = errors.New("too little space is left on the disk")
+
 	// ErrClosed says that the log was closed.
 	ErrClosed = errors.New("the partition is closed")
 

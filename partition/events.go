@@ -118,5 +118,8 @@ func refusalReason(err error) string {
 	case errors.Is(err, ErrNotLeader), errors.Is(err, ErrClosed), errors.Is(err, ErrDeleted):
 		return "not served here"
 	}
+	if errors.Is(err, ErrLowDisk) {
+		return "low disk"
+	}
 	return "storage"
 }

@@ -41,6 +41,10 @@ type Options struct {
 	// quick and must not call the log. Nil: nobody is told.
 	Changed func()
 
+	// Room is asked before each append, with the bytes that came in; its error refuses the append, as [ErrLowDisk]. It must
+	// be quick and must not call the log. Nil: there is always room.
+	Room func(bytes int) error
+
 	Events Events
 }
 
@@ -59,6 +63,7 @@ type Log struct {
 	upkeep     upkeep
 	events     *Events
 	changed    func()
+	room       func(bytes int) error
 	watchers   watchers
 
 	settings atomic.Pointer[settings]
@@ -113,6 +118,10 @@ func newLog(o Options, under store, s *settings) *Log {
 		maintainer: o.Maintainer,
 		events:     o.Events.withDefaults(),
 		changed:    o.Changed,
+		room:       o.Room,
+	}
+	if l.room == nil {
+		l.room = func(int) error { return nil }
 	}
 	if l.changed == nil {
 		l.changed = func() {}

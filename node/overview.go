@@ -1,0 +1,75 @@
+package node
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"github.com/tidemark-io/tidemark/admin"
+	"github.com/tidemark-io/tidemark/observe"
+)
+
+// overview is what the status page shows. It may be asked before the node is ready, and knows then what it knows.
+func (n *Node) overview() admin.Overview {
+	o := admin.Overview{
+		Version: n.config.Version, Node: n.config.NodeID, Started: n.began, Now: n.config.Now(),
+		Healthy: n.status.Health() == nil, Readiness: n.status.Readiness(),
+		Listeners: []admin.Listener{}, Groups: []admin.Group{},
+	}
+	n.shown.mu.Lock()
+	o.Cluster = n.shown.cluster
+	space, topics := n.shown.space, n.shown.topics
+	o.Listeners = append(o.Listeners, n.shown.listeners...)
+	n.shown.mu.Unlock()
+	if space != nil {
+		d := space.state()
+		o.Disk = admin.Disk{Free: d.Free, Total: d.Total, Reserve: d.Reserve}
+	}
+	o.Topics = n.partitions.overview()
+	if topics != nil {
+		for i := range o.Topics {
+			t := &o.Topics[i]
+			t.WrittenRecords, t.WrittenBytes = topics.Appended(t.Name)
+		}
+	}
+	return o
+}
+
+// overview sums up the topics that are hosted, by name.
+func (p *partitions) overview() []admin.Topic {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	topics := make([]admin.Topic, 0, len(p.topics))
+	for _, h := range p.topics {
+		t := admin.Topic{Name: h.name, Internal: internalTopic(h.name), Partitions: len(h.logs)}
+		for i, l := range h.logs {
+			if h.fails(i) {
+				t.Offline++
+			}
+			if l != nil {
+				at := l.Offsets()
+				t.Records += at.HighWatermark - at.LogStart
+				t.Bytes += l.Size()
+			}
+		}
+		topics = append(topics, t)
+	}
+	slices.SortFunc(topics, func(a, b admin.Topic) int { return cmp.Compare(a.Name, b.Name) })
+	return topics
+}
+
+// shown is what the status page knows of a node that is being opened.
+type shown struct {
+	mu        sync.Mutex
+	cluster   string
+	listeners []admin.Listener
+	space     *space
+	topics    *observe.Topics
+}
+
+// show changes what the status page knows.
+func (n *Node) show(change func(s *shown)) {
+	n.shown.mu.Lock()
+	defer n.shown.mu.Unlock()
+	change(&n.shown)
+}

@@ -1,0 +1,154 @@
+package node
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemark-io/tidemark/observe"
+	"github.com/tidemark-io/tidemark/partition"
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
+// How the reserve is kept, where [Config] says nothing of its size.
+const (
+	defaultReserve = 256 << 20 // bytes,
+	reserveShare   = 20        // and at most one in so many of the whole disk
+	looksInReserve = 16        // the disk is looked at once in so many parts of the reserve that are written,
+	lookInterval   = 2 * time.Second
+	lowLook        = time.Second // and this often while it is low
+	roomToSpare    = 4           // it is low until a part in so many more than the reserve is free
+)
+
+// space keeps the last free bytes of the disk for what helps in need: the metadata log, checkpoints, committed offsets,
+// deletions. While less is free than the reserve, producers are refused and topics are not made; nothing else changes.
+//
+// Nobody is woken for it: appends look at the disk, now and then, and only a disk that is low is looked at by itself.
+type space struct {
+	disk    vfs.SpaceReporter // nil: it cannot be known, and nothing is kept
+	dir     string
+	reserve int64
+	now     func() time.Time
+	log     *slog.Logger
+	metrics observe.Node
+
+	written atomic.Int64                 // since the last look
+	looked  atomic.Int64                 // when that was, in ns since 1970
+	low     atomic.Pointer[lowDiskError] // nil: there is room
+	looking sync.Mutex
+	task    *partition.Task
+}
+
+// lowDiskError says how much is free.
+type lowDiskError struct {
+	dir           string
+	free, reserve int64
+}
+
+func (e *lowDiskError) Error() string {
+	return fmt.Sprintf("%d MiB are free on the disk of %s, and the last %d MiB are kept for metadata and deletion: "+
+		"delete topics or records, shorten retention, or add space", e.free>>20, e.dir, e.reserve>>20)
+}
+
+// openSpace takes the first look at the disk.
+func (n *Node) openSpace() {
+	c := n.config
+	s := &space{dir: c.DataDir, reserve: c.DiskReserve, now: c.Now, log: n.log, metrics: n.metrics}
+	s.task = n.maintainer.NewTask(s.lookAgain)
+	if disk, ok := c.FS.(vfs.SpaceReporter); ok && s.reserve >= 0 {
+		if _, total, err := disk.Space(s.dir); err == nil {
+			s.disk = disk
+			if s.reserve == 0 {
+				s.reserve = min(defaultReserve, total/reserveShare)
+			}
+		}
+	}
+	if s.disk == nil {
+		s.reserve = 0
+	}
+	n.space = s
+	n.show(func(now *shown) { now.space = s })
+	observe.Disk(n.reg, s.state)
+	n.status.warn(s.warnings)
+	s.look()
+}
+
+// room says whether so many bytes of records may be written, and why not. It looks at the disk when much was written since
+// the last time, or when that is long ago.
+func (s *space) room(bytes int) error {
+	if s.disk == nil {
+		return nil
+	}
+	if low := s.low.Load(); low != nil {
+		return low
+	}
+	much := s.written.Add(int64(bytes)) >= s.reserve/looksInReserve
+	if !much && s.now().UnixNano()-s.looked.Load() < int64(lookInterval) {
+		return nil
+	}
+	s.look()
+	if low := s.low.Load(); low != nil {
+		return low
+	}
+	return nil
+}
+
+// look asks the disk. Whoever comes while another looks goes on with what was seen last.
+func (s *space) look() {
+	if s.disk == nil || !s.looking.TryLock() {
+		return
+	}
+	defer s.looking.Unlock()
+	s.written.Store(0)
+	s.looked.Store(s.now().UnixNano())
+	free, _, err := s.disk.Space(s.dir)
+	if err != nil {
+		return // a disk that cannot answer says so to whoever writes
+	}
+	was := s.low.Load()
+	switch {
+	case free < s.reserve, was != nil && free < s.reserve+s.reserve/roomToSpare:
+		low := &lowDiskError{dir: s.dir, free: free, reserve: s.reserve}
+		s.low.Store(low)
+		if was == nil {
+			s.metrics.LowDisk.Set(1)
+			s.metrics.LowDiskTimes.Inc()
+			s.log.Error("producers are refused until space returns", "reason", low)
+			s.task.Due(s.now().Add(lowLook))
+		}
+	case was != nil:
+		s.low.Store(nil)
+		s.metrics.LowDisk.Set(0)
+		s.log.Info("there is room again: producers are served", "free_bytes", free, "reserve_bytes", s.reserve)
+	}
+}
+
+// lookAgain is the task of a disk that is low.
+func (s *space) lookAgain(now time.Time) time.Time {
+	s.look()
+	if s.low.Load() == nil {
+		return time.Time{}
+	}
+	return now.Add(lowLook)
+}
+
+// state is for the metrics.
+func (s *space) state() observe.DiskState {
+	state := observe.DiskState{Reserve: s.reserve}
+	if s.disk != nil {
+		if free, total, err := s.disk.Space(s.dir); err == nil {
+			state.Free, state.Total = free, total
+		}
+	}
+	return state
+}
+
+// warnings is for the readiness.
+func (s *space) warnings() []string {
+	if low := s.low.Load(); low != nil {
+		return []string{"producers are refused: " + low.Error()}
+	}
+	return nil
+}
