@@ -66,6 +66,9 @@ func addBenchFlags(c *cobra.Command, records int64, rate float64) *benchFlags {
 	flags.IntVar(&f.clients, "clients", 1, "how many connections' worth of clients")
 	flags.StringVar(&f.metrics, "metrics", "", "`URL` of the server's metrics, where its process cannot be seen")
 	_ = c.RegisterFlagCompletionFunc("topic", f.client.completeTopics) // it fails only for a flag that does not exist
+	completeWords(c, "acks", "all", "1", "0")
+	completeWords(c, "compression", "none", "gzip", "snappy", "lz4", "zstd")
+	completeWords(c, "payload", "random", "text")
 	return f
 }
 

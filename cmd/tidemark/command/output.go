@@ -19,8 +19,15 @@ type outputFlag struct {
 
 func addOutputFlag(c *cobra.Command) *outputFlag {
 	f := &outputFlag{}
-	c.Flags().StringVarP(&f.format, "output", "o", "text", "text or json")
+	c.Flags().StringVarP(&f.format, "output", "o", "text", "`text|json`")
+	completeWords(c, "output", "text", "json")
 	return f
+}
+
+// completeWords has the shell offer words for the value of a flag.
+func completeWords(c *cobra.Command, flag string, words ...string) {
+	offer := cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
+	_ = c.RegisterFlagCompletionFunc(flag, offer) // it fails only for a flag that does not exist
 }
 
 // json reports whether JSON is asked for; any other word than text and json is a usage error.

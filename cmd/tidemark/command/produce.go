@@ -51,7 +51,7 @@ is one record. With acks=all, the default, an acknowledged record is on disk.
 		}
 		return client.completeTopics(c, args, typed)
 	}
-	c.Flags().StringVarP(&f.input, "input", "i", "lines", "lines or json")
+	c.Flags().StringVarP(&f.input, "input", "i", "lines", "`lines|json`")
 	c.Flags().StringVarP(&f.delimiter, "delimiter", "D", `\n`, "what ends a record, with escapes such as \\0")
 	c.Flags().StringVarP(&f.key, "key", "k", "", "key of every record (none unless given)")
 	c.Flags().StringVarP(&f.keyDelimiter, "key-delimiter", "K", "", "what separates key and value")
@@ -62,6 +62,9 @@ is one record. With acks=all, the default, an acknowledged record is on disk.
 	c.Flags().BoolVar(&f.keepPartitions, "keep-partitions", false, "write to the partitions that JSON records name")
 	c.Flags().StringVar(&f.acks, "acks", "all", "all, 1 or 0")
 	c.Flags().StringVarP(&f.compression, "compression", "z", "none", "none, gzip, snappy, lz4 or zstd")
+	completeWords(c, "input", "lines", "json")
+	completeWords(c, "acks", "all", "1", "0")
+	completeWords(c, "compression", "none", "gzip", "snappy", "lz4", "zstd")
 	c.Flags().Int32Var(&f.maxBytes, "max-bytes", 1000012, "largest batch, in bytes; a larger record is refused")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		opts, err := f.options(c, args[0])

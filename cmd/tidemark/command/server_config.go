@@ -44,6 +44,9 @@ func addServerFlags(c *cobra.Command) *serverFlags {
 		value := new(string)
 		f.text[d.Key] = value
 		flags.StringVar(value, d.Key, d.Default, flagDoc(d))
+		if len(d.Choices) > 0 {
+			completeWords(c, d.Key, d.Choices...)
+		}
 		if strings.Contains(d.Key, ".") {
 			_ = flags.MarkHidden(d.Key) // it fails only for a flag that does not exist
 		}

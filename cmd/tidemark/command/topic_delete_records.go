@@ -34,7 +34,7 @@ The place is one of: ` + placeHelp,
 		ValidArgsFunction: onlyFirst(client.completeTopics),
 	}
 	c.Flags().StringVar(&before, "before", "", "`PLACE` of the first record to keep")
-	c.Flags().Int32SliceVarP(&partitions, "partition", "p", nil, "partitions to delete from; all unless given")
+	c.Flags().Int32SliceVarP(&partitions, "partition", "p", nil, "partitions to delete from, `N,...`; all unless given")
 	c.Flags().BoolVar(&execute, "execute", false, "do it")
 	output := addOutputFlag(c)
 	c.RunE = func(c *cobra.Command, args []string) error {

@@ -114,6 +114,9 @@ func TestTheShellIsOfferedWhatTheServerHas(t *testing.T) {
 	require.Equal(t, ":4\n", done(t, "", "__complete", "consume", "--server", server, "orders", ""))
 	require.Equal(t, ":4\n", done(t, "", "__complete", "consume", "--server", "127.0.0.1:1", ""))
 	require.Contains(t, done(t, "", "__complete", "group", "reset-offsets", "g", "--server", server, "--topic", "a"), "audit\n")
+	require.Contains(t, done(t, "", "__complete", "topic", "list", "--output", ""), "text\njson\n:4\n")
+	require.Contains(t, done(t, "", "__complete", "produce", "t", "--compression", ""), "none\ngzip\nsnappy\nlz4\nzstd\n")
+	require.Contains(t, done(t, "", "__complete", "serve", "--log-level", ""), "debug\ninfo\nwarn\nerror\n")
 }
 
 func TestAPartitionThatIsNotServedIsDescribedLikeTheOthers(t *testing.T) {
