@@ -92,6 +92,10 @@ func serverKeys() []key {
 			"The memory that the Go runtime keeps to and buffers are scaled to; 0 is GOMEMLIMIT, or most of what the container allows."),
 		numberKey("max-open-files", func(s *Server) *int32 { return &s.MaxOpenFiles }, 0, 0,
 			"How many files that are not being written are kept open; 0 is half of what the process may open."),
+		numberKey("max-partitions", func(s *Server) *int32 { return &s.MaxPartitions }, 10_000, 0,
+			"How many partitions this server takes before it makes no more; 0 is no limit."),
+		sizeKey("disk-reserve", func(s *Server) *int64 { return &s.DiskReserve }, -1, -1, math.MaxInt64,
+			"How much of the disk is kept free of records: with less, producers are refused; -1 is 256MiB, or a twentieth of a small disk."),
 	}
 }
 

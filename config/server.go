@@ -21,6 +21,8 @@ type Server struct {
 	NodeID             int32 // node.id
 	MemoryLimit        int64 // memory-limit; 0: GOMEMLIMIT, or most of what the container allows
 	MaxOpenFiles       int32 // max-open-files; 0: half of what the process may open
+	MaxPartitions      int32 // max-partitions; 0: no limit
+	DiskReserve        int64 // disk-reserve; -1: a part of the disk, 0: none
 	NumRecoveryThreads int32 // num.recovery.threads.per.data.dir
 	AutoCreateTopics   bool  // auto.create.topics.enable
 	DeleteTopic        bool  // delete.topic.enable

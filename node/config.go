@@ -105,6 +105,11 @@ type Config struct {
 	// LogLevel is what Log goes by, so that it can be changed over HTTP; nil: it cannot.
 	LogLevel *slog.LevelVar
 
+	// Progress is told what start-up and closing do: the phase, how many of its steps are done, and how many there are, 0
+	// for a phase without steps. It may be called by several goroutines at once, must be quick and must not call the node.
+	// Nil: nobody is told.
+	Progress func(phase string, done, total int)
+
 	// Version says what is running, for metrics and the log.
 	Version string
 }
@@ -139,6 +144,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.FS == nil {
 		c.FS = vfs.OS()
+	}
+	if c.Progress == nil {
+		c.Progress = func(string, int, int) {}
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -105,7 +105,7 @@ const abortTime = 10 * time.Second
 
 func newNode(c Config) *Node {
 	n := &Node{
-		config: c, log: c.Log, reg: prometheus.NewRegistry(), status: &status{node: c.NodeID},
+		config: c, log: c.Log, reg: prometheus.NewRegistry(), status: &status{node: c.NodeID, progress: c.Progress},
 		catalog: newCatalog(c), partitions: newPartitions(),
 	}
 	n.began, n.status.overview = c.Now(), n.overview

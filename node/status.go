@@ -11,7 +11,8 @@ import (
 
 // status is what the administrators' side is told, from before the data directory is read until after it is closed.
 type status struct {
-	node int32
+	node     int32
+	progress func(phase string, done, total int)
 
 	mu     sync.Mutex
 	phase  string
@@ -89,8 +90,9 @@ func (s *status) warn(warnings func() []string) {
 // enter begins a phase of so many steps.
 func (s *status) enter(phase string, total int) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.phase, s.done, s.total, s.ready = phase, 0, total, false
+	s.mu.Unlock()
+	s.progress(phase, 0, total)
 }
 
 // watch names who knows the partitions that failed.
@@ -103,9 +105,11 @@ func (s *status) watch(failed func() []string) {
 // step tells that one step of the phase is done, and returns how many are.
 func (s *status) step() int {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.done++
-	return s.done
+	phase, done, total := s.phase, s.done, s.total
+	s.mu.Unlock()
+	s.progress(phase, done, total)
+	return done
 }
 
 // serve says that clients are served.

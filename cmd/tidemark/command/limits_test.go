@@ -106,7 +106,7 @@ func TestTheMemoryLimitIsThatOfTheRuntime(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "")
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
-	logger, err := newLogger(io.Discard, config.Server{LogLevel: "info"})
+	logger, _, err := newLogger(io.Discard, config.Server{LogLevel: "info"})
 	require.NoError(t, err)
 	limits{memory: 3 << 30}.apply(config.Server{}, logger)
 	require.Equal(t, int64(3<<30), debug.SetMemoryLimit(-1))
@@ -114,7 +114,7 @@ func TestTheMemoryLimitIsThatOfTheRuntime(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "3GiB") // as if the runtime had read it
 	require.Equal(t, int64(3<<30), goMemoryLimit())
 	var text strings.Builder
-	logger, err = newLogger(&text, config.Server{LogLevel: "info"})
+	logger, _, err = newLogger(&text, config.Server{LogLevel: "info"})
 	require.NoError(t, err)
 	limits{memory: 3 << 30}.apply(config.Server{MemoryLimit: 1 << 30}, logger)
 	require.Equal(t, int64(3<<30), debug.SetMemoryLimit(-1))

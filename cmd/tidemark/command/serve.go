@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"os"
 	"syscall"
 	"time"
 
@@ -49,7 +50,7 @@ Settings come from flags, TIDEMARK_* environment variables and the --config file
 // serve runs a server until ctx is done or it fails.
 func serve(ctx context.Context, loaded *config.Loaded, out, errOut io.Writer) error {
 	server := loaded.Server
-	logger, err := newLogger(errOut, server)
+	logger, level, err := newLogger(errOut, server)
 	if err != nil {
 		return err
 	}
@@ -59,7 +60,11 @@ func serve(ctx context.Context, loaded *config.Loaded, out, errOut io.Writer) er
 	}
 	allowed := machineLimits(server)
 	allowed.apply(server, logger)
-	n, err := node.Open(ctx, withLogger(nodeSettings(server, allowed), logger))
+	manager := newServiceManager(os.Getenv(notifySocket), logger)
+	defer manager.close()
+	settings := nodeSettings(server, allowed)
+	settings.Log, settings.LogLevel, settings.Progress = logger, level, manager.progress
+	n, err := node.Open(ctx, settings)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil // stopped while starting
@@ -67,11 +72,13 @@ func serve(ctx context.Context, loaded *config.Loaded, out, errOut io.Writer) er
 		return explainStart(server, err)
 	}
 	announce(out, server, n)
+	manager.ready()
 	select {
 	case <-ctx.Done():
 		logger.Info("stopping")
 	case <-n.Done():
 	}
+	manager.stopping()
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	return errors.Join(n.Err(), n.Close(closing))
@@ -97,22 +104,22 @@ func announce(out io.Writer, server config.Server, n *node.Node) {
 	fmt.Fprintf(out, "tidemark %s, data in %s\n", version, server.DataDir)
 	fmt.Fprintf(out, "  kafka  %s  (clients are told %s)\n", addrs.Kafka, addrs.KafkaAdvertised)
 	if addrs.HTTP != nil {
-		fmt.Fprintf(out, "  http   http://%s  (/healthz /readyz /metrics)\n", addrs.HTTP)
+		fmt.Fprintf(out, "  http   http://%s  (/ /healthz /readyz /metrics)\n", addrs.HTTP)
 	}
 	fmt.Fprintln(out, "ready")
 }
 
-// newLogger makes the server's logger of its settings.
-func newLogger(w io.Writer, server config.Server) (*slog.Logger, error) {
-	var level slog.Level
+// newLogger makes the server's logger of its settings, and what it goes by.
+func newLogger(w io.Writer, server config.Server) (*slog.Logger, *slog.LevelVar, error) {
+	level := new(slog.LevelVar)
 	if err := level.UnmarshalText([]byte(server.LogLevel)); err != nil {
-		return nil, fmt.Errorf("log-level: %w", err)
+		return nil, nil, fmt.Errorf("log-level: %w", err)
 	}
 	options := &slog.HandlerOptions{Level: level}
 	if server.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, options)), nil
+		return slog.New(slog.NewJSONHandler(w, options)), level, nil
 	}
-	return slog.New(slog.NewTextHandler(w, options)), nil
+	return slog.New(slog.NewTextHandler(w, options)), level, nil
 }
 
 // explainStart says what to do about the ways a start commonly fails.
@@ -135,11 +142,6 @@ func explainStart(server config.Server, err error) error {
 		return fmt.Errorf("%s is no directory; name another with --data-dir: %w", server.DataDir, err)
 	}
 	return err
-}
-
-func withLogger(c node.Config, logger *slog.Logger) node.Config {
-	c.Log = logger
-	return c
 }
 
 // addressOf is the address that could not be listened on.

@@ -36,7 +36,7 @@ func TestServeSaysWhereToConnectAndStopsWhenInterrupted(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "tidemark "+version+", data in "+dir+"\n"+
 		"  kafka  "+kafka+"  (clients are told localhost:"+port+")\n"+
-		"  http   http://"+http+"  (/healthz /readyz /metrics)\nready\n", out.String())
+		"  http   http://"+http+"  (/ /healthz /readyz /metrics)\nready\n", out.String())
 	done(t, "", "topic", "create", "a", "--server", kafka)
 	require.Equal(t, ExitOK, stop())
 	require.Contains(t, errs.String(), "msg=stopping")

@@ -160,13 +160,15 @@ func nodeSettings(s config.Server, l limits) node.Config {
 		DefaultReplicationFactor: s.DefaultReplication,
 		DisableAutoCreateTopics:  !s.AutoCreateTopics,
 		DisableDeleteTopics:      !s.DeleteTopic,
+		MaxPartitions:            noneForZero(int(s.MaxPartitions)),
+		DiskReserve:              diskReserve(s.DiskReserve),
 		MaxConnections:           unlimited(s.MaxConnections),
 		MaxConnectionsPerIP:      unlimited(s.MaxConnectionsPerIP),
 		ConnectionsMaxIdle:       idleTime(s.ConnectionsMaxIdle),
 		SocketRequestMaxBytes:    int32(s.SocketRequestMaxBytes),
 		QueuedMaxRequestBytes:    l.requestBytes,
 		FetchMaxBytes:            int32(s.FetchMaxBytes),
-		FetchSessions:            fetchSessions(s.MaxFetchSessions),
+		FetchSessions:            noneForZero(int(s.MaxFetchSessions)),
 		RecoveryThreads:          int(s.NumRecoveryThreads),
 		MaxOpenFiles:             l.openFiles,
 		InitialTaskDelay:         s.InitialTaskDelay,
@@ -234,10 +236,21 @@ func idleTime(d time.Duration) time.Duration {
 	return d
 }
 
-// fetchSessions turns none into node's way to say so.
-func fetchSessions(n int32) int {
+// noneForZero turns no limit or none at all into node's way to say so, where 0 is its default.
+func noneForZero(n int) int {
 	if n == 0 {
 		return -1
 	}
-	return int(n)
+	return n
+}
+
+// diskReserve turns the numbers for a part of the disk and for none into node's, where they are the other way round.
+func diskReserve(bytes int64) int64 {
+	switch bytes {
+	case -1:
+		return 0
+	case 0:
+		return -1
+	}
+	return bytes
 }
