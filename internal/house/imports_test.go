@@ -30,6 +30,9 @@ var allowedImports = map[string][]string{
 	"objstore/faultstore":   {"objstore"},
 	"objstore/objstoretest": {"objstore"},
 
+	"stream/catalog":             nil,
+	"stream/catalog/catalogtest": {"stream/catalog"},
+
 	"meta":          nil,
 	"meta/embedded": {"meta"},
 	"meta/metatest": {"meta"},
