@@ -30,9 +30,20 @@ func TestApiVersionsListsEveryKey(t *testing.T) {
 		{ApiKey: 18, MinVersion: 0, MaxVersion: 5},
 		{ApiKey: 19, MinVersion: 2, MaxVersion: 7},
 		{ApiKey: 20, MinVersion: 1, MaxVersion: 6},
+		{ApiKey: 21, MinVersion: 0, MaxVersion: 2},
 		{ApiKey: 22, MinVersion: 0, MaxVersion: 5},
+		{ApiKey: 23, MinVersion: 2, MaxVersion: 4},
+		{ApiKey: 32, MinVersion: 1, MaxVersion: 4},
+		{ApiKey: 33, MinVersion: 0, MaxVersion: 2},
+		{ApiKey: 35, MinVersion: 1, MaxVersion: 5},
+		{ApiKey: 37, MinVersion: 0, MaxVersion: 3},
 		{ApiKey: 42, MinVersion: 0, MaxVersion: 3},
+		{ApiKey: 44, MinVersion: 0, MaxVersion: 1},
 		{ApiKey: 47, MinVersion: 0, MaxVersion: 0},
+		{ApiKey: 60, MinVersion: 0, MaxVersion: 2},
+		{ApiKey: 61, MinVersion: 0, MaxVersion: 0},
+		{ApiKey: 74, MinVersion: 0, MaxVersion: 1},
+		{ApiKey: 75, MinVersion: 0, MaxVersion: 0},
 	}
 	for version := int16(0); version <= 5; version++ {
 		req := at(version, kmsg.NewPtrApiVersionsRequest())

@@ -50,6 +50,8 @@ type Backend interface {
 
 	// NextProducerID returns a producer id that no one was ever given before, across restarts and nodes. It is at least 0.
 	NextProducerID(ctx context.Context) (int64, error)
+
+	Administration
 }
 
 // TopicID is the 16 bytes of a topic's UUID (version 4). The zero value means "no id" and is never given out.
@@ -81,11 +83,13 @@ type Topics interface {
 
 // Topic describes one topic. Readers of a [Topics] view share it and do not change it.
 type Topic struct {
-	Name       string
-	ID         TopicID
-	Internal   bool // kept by the server for itself: clients may not produce to it
-	Config     topicconfig.Config
-	Partitions []Partition // by index, without gaps
+	Name     string
+	ID       TopicID
+	Internal bool // kept by the server for itself: clients may not produce to it
+	Config   topicconfig.Config
+	// ConfigVersion goes up with each change of what the topic sets itself.
+	ConfigVersion uint64
+	Partitions    []Partition // by index, without gaps
 }
 
 // Partition is what the metadata says about one partition.

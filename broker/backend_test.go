@@ -32,15 +32,16 @@ type testBackend struct {
 	maintainer *partition.Maintainer
 	defaults   map[string]string // of every topic
 
-	mu      sync.Mutex
-	topics  map[TopicID]*Topic
-	logs    map[TopicID][]*partition.Log
-	created [][]CreateTopic
-	lastID  int64
-	failing error // of the calls that take a context
-	dirs    int
-	root    string      // directory of the logs
-	view    *testTopics // nil: out of date
+	mu        sync.Mutex
+	topics    map[TopicID]*Topic
+	logs      map[TopicID][]*partition.Log
+	created   [][]CreateTopic
+	lastID    int64
+	failing   error  // of the calls that take a context
+	beforeSet func() // runs before settings are changed
+	dirs      int
+	root      string      // directory of the logs
+	view      *testTopics // nil: out of date
 }
 
 func newTestBackend(t testing.TB, disk vfs.FS) *testBackend {
@@ -179,21 +180,31 @@ func (b *testBackend) createLocked(ctx context.Context, c CreateTopic) error {
 	}
 	t := &Topic{Name: c.Name, ID: c.ID, Internal: isInternalName(c.Name), Config: config}
 	for i := range c.Partitions {
-		b.dirs++
-		l, err := partition.Open(partition.Options{
-			Env: b.env, Flusher: b.flusher, Maintainer: b.maintainer,
-			Dir: fmt.Sprintf("%s/%s-%d.%d", b.root, c.Name, i, b.dirs), Topic: c.Name, Index: i, TopicID: c.ID, Config: config,
-			RecoveryPoint: -1, HighWatermark: -1, LogStart: -1,
-		})
+		l, err := b.openLocked(t, i)
 		if err != nil {
 			return err
 		}
 		b.logs[c.ID] = append(b.logs[c.ID], l)
-		t.Partitions = append(t.Partitions, Partition{Leader: testNode, Replicas: []int32{testNode}, InSync: []int32{testNode}})
+		t.Partitions = append(t.Partitions, hereAlone())
 	}
 	b.topics[c.ID] = t
 	b.view = nil
 	return nil
+}
+
+// openLocked opens a new log of a topic.
+func (b *testBackend) openLocked(t *Topic, index int32) (*partition.Log, error) {
+	b.dirs++
+	return partition.Open(partition.Options{
+		Env: b.env, Flusher: b.flusher, Maintainer: b.maintainer,
+		Dir: fmt.Sprintf("%s/%s-%d.%d", b.root, t.Name, index, b.dirs), Topic: t.Name, Index: index, TopicID: t.ID,
+		Config: t.Config, RecoveryPoint: -1, HighWatermark: -1, LogStart: -1,
+	})
+}
+
+// hereAlone is a partition that is on this node only.
+func hereAlone() Partition {
+	return Partition{Leader: testNode, Replicas: []int32{testNode}, InSync: []int32{testNode}}
 }
 
 func (b *testBackend) DeleteTopics(ctx context.Context, ids []TopicID) []error {

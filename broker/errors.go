@@ -64,6 +64,8 @@ const (
 	codeUnstableOffsetCommit         int16 = 88
 	codeUnknownTopicID               int16 = 100
 	codeFetchSessionTopicIDError     int16 = 106
+	codeMismatchedEndpointType       int16 = 114
+	codeUnsupportedEndpointType      int16 = 115
 	codeRebootstrapRequired          int16 = 129
 )
 
@@ -108,6 +110,9 @@ var errorCodes = []struct {
 	{ErrUnknownTopicID, codeUnknownTopicID},
 	{ErrUnknownPartition, codeUnknownTopicOrPartition},
 	{ErrNotLeader, codeNotLeaderOrFollower},
+	{partition.ErrPolicy, codePolicyViolation},
+	{ErrPartitionsChanged, codeInvalidPartitions},
+	{ErrConfigChanged, codeRequestTimedOut}, // others were faster for as long as the request may wait
 
 	{coordinator.ErrLoading, codeCoordinatorLoadInProgress},
 	{coordinator.ErrNotAvailable, codeCoordinatorNotAvailable},

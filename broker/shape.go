@@ -17,7 +17,7 @@ type field struct {
 	kind  fieldKind
 	width int   // fixed: bytes
 	cost  int   // list: bytes of memory of an element, decoded, executed and answered, without what it refers to
-	elems shape // list
+	elems shape // list, maybe
 	plain bool  // list: elements are no structs and have no tagged fields
 	from  int16 // first version that has the field
 	to    int16 // last one
@@ -30,6 +30,7 @@ const (
 	textField  fieldKind = 2
 	blobField  fieldKind = 3 // bytes that are not copied
 	listField  fieldKind = 4
+	maybeField fieldKind = 5 // a struct that may be null
 )
 
 // fixed is one or more fields of n bytes in all.
@@ -47,6 +48,11 @@ func list(cost int, elems ...field) field {
 // listOf is an array of something that is not a struct.
 func listOf(cost int, elem field) field {
 	return field{kind: listField, cost: cost, elems: shape{elem}, plain: true, to: math.MaxInt16}
+}
+
+// maybe is a struct that may be null, which a byte before it says.
+func maybe(elems ...field) field {
+	return field{kind: maybeField, elems: elems, to: math.MaxInt16}
 }
 
 func (f field) since(version int16) field { f.from = version; return f }
@@ -98,6 +104,10 @@ func (m *meter) fields(s shape) {
 			m.skip(max(m.length(4), 0))
 		case listField:
 			m.list(f)
+		case maybeField:
+			if m.int8() >= 0 {
+				m.structure(f.elems)
+			}
 		}
 	}
 }

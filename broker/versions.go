@@ -42,9 +42,20 @@ func apiTable() []api {
 		apiVersionsAPI(),
 		createTopicsAPI(),
 		deleteTopicsAPI(),
+		deleteRecordsAPI(),
 		initProducerIDAPI(),
+		offsetForLeaderEpochAPI(),
+		describeConfigsAPI(),
+		alterConfigsAPI(),
+		describeLogDirsAPI(),
+		createPartitionsAPI(),
 		deleteGroupsAPI(),
+		incrementalAlterConfigsAPI(),
 		offsetDeleteAPI(),
+		describeClusterAPI(),
+		describeProducersAPI(),
+		listConfigResourcesAPI(),
+		describeTopicPartitionsAPI(),
 	}
 }
 

@@ -27,6 +27,17 @@ func (w *wireWalker) skip(n int) {
 
 func (w *wireWalker) fail() { w.b, w.err = nil, io.ErrUnexpectedEOF }
 
+// int8 reads a byte; -1 when there is none.
+func (w *wireWalker) int8() int8 {
+	if w.err != nil || len(w.b) == 0 {
+		w.fail()
+		return -1
+	}
+	v := int8(w.b[0])
+	w.b = w.b[1:]
+	return v
+}
+
 // length reads the length of a string (2 bytes) or of bytes or an array (4 bytes), or the compact form of either. Null is
 // -1; so is everything else below zero, which kmsg reads as null or empty.
 func (w *wireWalker) length(width int) int {

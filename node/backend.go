@@ -56,6 +56,22 @@ func (b backend) DeleteTopics(ctx context.Context, topics []broker.TopicID) []er
 	return b.n.change(ctx, len(topics), func(i int) error { return b.n.deleteTopic(topics[i]) })
 }
 
+// CreatePartitions adds to each topic to the end, even if ctx ends first.
+func (b backend) CreatePartitions(ctx context.Context, topics []broker.CreatePartitions) []error {
+	return b.n.change(ctx, len(topics), func(i int) error { return b.n.createPartitions(topics[i]) })
+}
+
+// SetTopicConfigs changes each topic to its end, even if ctx ends first.
+func (b backend) SetTopicConfigs(ctx context.Context, topics []broker.SetTopicConfigs) []error {
+	return b.n.change(ctx, len(topics), func(i int) error { return b.n.setTopicConfigs(topics[i]) })
+}
+
+// LogDirs is the one data directory.
+func (b backend) LogDirs() []broker.LogDir { return []broker.LogDir{b.n.logDir()} }
+
+// ServerConfigs is what the node was told.
+func (b backend) ServerConfigs() []broker.ServerConfig { return b.n.config.settings(b.n) }
+
 // NextProducerID hands out an id.
 func (b backend) NextProducerID(ctx context.Context) (int64, error) { return b.n.producerIDs.take(ctx) }
 

@@ -110,12 +110,15 @@ func (n *Node) writeCheckpoint(offsets *logdir.Offsets, value func(partition.Che
 
 // forget removes what the checkpoint files say of partitions by these names, durably, so that nothing of a deleted topic
 // is ever read as if it were of a new one with its name.
-func (d *dataDir) forget(topic string, partitions int32) error {
+func (d *dataDir) forget(topic string, partitions int32) error { return d.forgetFrom(topic, 0, partitions) }
+
+// forgetFrom is forget for the partitions from first to end-1.
+func (d *dataDir) forgetFrom(topic string, first, end int32) error {
 	d.checkpointing.Lock()
 	defer d.checkpointing.Unlock()
-	gone := make([]logdir.Partition, partitions)
-	for i := range gone {
-		gone[i] = logdir.Partition{Topic: topic, Index: int32(i)}
+	var gone []logdir.Partition
+	for i := first; i < end; i++ {
+		gone = append(gone, logdir.Partition{Topic: topic, Index: i})
 	}
 	for _, offsets := range []*logdir.Offsets{d.dir.RecoveryPoints(), d.dir.HighWatermarks(), d.dir.LogStarts()} {
 		if err := offsets.Update(nil, gone...); err != nil {

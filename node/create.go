@@ -66,6 +66,10 @@ func rejected(err error) error {
 		return fmt.Errorf("%w: %w", broker.ErrTopicExists, err)
 	case errors.Is(err, meta.TopicNameCollides):
 		return fmt.Errorf("%w: %w", broker.ErrTopicCollides, err)
+	case errors.Is(err, meta.ConfigConflict):
+		return fmt.Errorf("%w: %w", broker.ErrConfigChanged, err)
+	case errors.Is(err, meta.PartitionCountConflict):
+		return fmt.Errorf("%w: %w", broker.ErrPartitionsChanged, err)
 	case errors.Is(err, meta.TopicNotExist):
 		return fmt.Errorf("%w: %w", broker.ErrUnknownTopicID, err)
 	}

@@ -206,6 +206,11 @@ func (d *dataDir) settle(view *meta.State, moved func(from, to string)) error {
 			kept = append(kept, found)
 		case known && topic.Name == found.name.Partition.Topic && found.name.Partition.Index < topic.Partitions():
 			kept = append(kept, found)
+		case known && topic.Name == found.name.Partition.Topic:
+			// Made for partitions that the metadata does not have, as a crash leaves it while partitions are added.
+			if err := d.putAside(view, found, moved); err != nil {
+				return err
+			}
 		case known:
 			d.log.Error("a directory has another name than its topic; it is left alone and not served", "dir", found.name,
 				"topic", topic.Name)

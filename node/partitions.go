@@ -51,6 +51,14 @@ func (h *hosted) fails(index int) bool {
 	return h.errs[index] != nil
 }
 
+// get returns the logs of a topic.
+func (p *partitions) get(id meta.TopicID) (*hosted, bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	h, ok := p.topics[id]
+	return h, ok
+}
+
 // take removes a topic from the table and returns its logs, or nil.
 func (p *partitions) take(id meta.TopicID) *hosted {
 	p.mu.Lock()

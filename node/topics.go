@@ -95,7 +95,7 @@ func (c *catalog) translate(t *meta.Topic) *broker.Topic {
 	self := []int32{c.node}
 	to := &broker.Topic{
 		Name: t.Name, ID: t.ID, Internal: internalTopic(t.Name),
-		Config: config, Partitions: make([]broker.Partition, t.Partitions()),
+		Config: config, ConfigVersion: t.ConfigVersion, Partitions: make([]broker.Partition, t.Partitions()),
 	}
 	for i := range to.Partitions {
 		to.Partitions[i] = broker.Partition{

@@ -1,0 +1,88 @@
+package broker
+
+import (
+	"iter"
+	"path"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemark-io/tidemark/partition"
+)
+
+// # DescribeLogDirs (35): versions 1-5
+//
+// Tells the directories that hold partitions, how large each partition's records are, and how much room there is. Null
+// topics ask for all; partitions that are not here are left out. What the log no longer shows but still keeps for a while
+// before it is deleted does not count, as in Kafka.
+//
+//	v2  flexible
+//	v3  error of the whole response
+//	v4  bytes of the file system, in all and free; -1 is unknown
+//	v5  whether a directory takes no new partitions; none is
+//
+// Errors: none.
+func describeLogDirsAPI() api {
+	return api{
+		key: 35, name: "DescribeLogDirs", min: 1, max: 5, served: 1, flexible: 2,
+		shape:  shape{list(160, text(), listOf(40, fixed(4)))},
+		handle: decoding(kmsg.NewPtrDescribeLogDirsRequest, (*call).describeLogDirs),
+	}
+}
+
+func (c *call) describeLogDirs(req *kmsg.DescribeLogDirsRequest) (answer, error) {
+	dirs := c.server.backend.LogDirs()
+	resp := kmsg.NewPtrDescribeLogDirsResponse()
+	resp.Dirs = make([]kmsg.DescribeLogDirsResponseDir, len(dirs))
+	byPath := make(map[string]*kmsg.DescribeLogDirsResponseDir, len(dirs))
+	for i, d := range dirs {
+		dir := &resp.Dirs[i]
+		dir.Dir, dir.TotalBytes, dir.UsableBytes = d.Path, d.Total, d.Usable
+		byPath[d.Holds] = dir
+	}
+	for log := range c.logsAsked(req) {
+		if dir := byPath[path.Dir(log.Dir())]; dir != nil {
+			addLog(dir, log)
+		}
+	}
+	return c.reply(resp), nil
+}
+
+// logsAsked yields the logs that the request asks for and that are open here, topic by topic.
+func (c *call) logsAsked(req *kmsg.DescribeLogDirsRequest) iter.Seq[*partition.Log] {
+	topics := c.server.backend.Topics()
+	return func(yield func(*partition.Log) bool) {
+		if req.Topics == nil {
+			for t := range topics.All() {
+				for index := range t.Partitions {
+					if log, err := c.server.lead(t, int32(index)); err == nil && !yield(log) {
+						return
+					}
+				}
+			}
+			return
+		}
+		for _, asked := range req.Topics {
+			t, ok := topics.ByName(asked.Topic)
+			if !ok {
+				continue
+			}
+			for _, index := range slices.Compact(slices.Sorted(slices.Values(asked.Partitions))) {
+				if log, err := c.server.lead(t, index); err == nil && !yield(log) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// addLog puts a log into the answer. The logs of a topic come one after the other.
+func addLog(dir *kmsg.DescribeLogDirsResponseDir, log *partition.Log) {
+	if n := len(dir.Topics); n == 0 || dir.Topics[n-1].Topic != log.Topic() {
+		dir.Topics = append(dir.Topics, kmsg.DescribeLogDirsResponseDirTopic{Topic: log.Topic()})
+	}
+	t := &dir.Topics[len(dir.Topics)-1]
+	t.Partitions = append(t.Partitions, kmsg.DescribeLogDirsResponseDirTopicPartition{
+		Partition: log.Index(), Size: log.Size(),
+	})
+}

@@ -1,0 +1,141 @@
+package broker
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemark-io/tidemark/topicconfig"
+)
+
+// # IncrementalAlterConfigs (44): versions 0-1
+//
+// Changes single settings of topics: all those of a topic or none. What another client changes at the same time is kept.
+// The answer is sent when the new settings are durable and in force in every log of the topic; no restart is needed.
+// validate_only makes the same checks. No setting of a node can be changed while it runs, and there are none of loggers,
+// groups and client metrics.
+//
+//	op
+//	 0  SET       the value; a null one is refused
+//	 1  DELETE    back to the default; no error if it is at its default, or unknown
+//	 2  APPEND    adds to a list what is not in it; the list is the one in force
+//	 3  SUBTRACT  takes out of a list
+//
+//	v1  flexible
+//
+// Errors of a resource, checked in this order: INVALID_REQUEST for one that is named twice, a setting that is named twice, a
+// null value, an unknown type or operation, a setting of a node, another node; INVALID_TOPIC_EXCEPTION; INVALID_CONFIG for
+// an unknown name, an invalid value, APPEND and SUBTRACT where there is no list; UNKNOWN_TOPIC_OR_PARTITION;
+// REQUEST_TIMED_OUT, after which the change may be made.
+func incrementalAlterConfigsAPI() api {
+	return api{
+		key: 44, name: "IncrementalAlterConfigs", min: 0, max: 1, served: 0, flexible: 1,
+		shape: shape{
+			list(500, fixed(1), text(), list(250, text(), fixed(1), text())), // type, name, settings: name, op, value
+			fixed(1), // validate only
+		},
+		handle: decoding(kmsg.NewPtrIncrementalAlterConfigsRequest, (*call).incrementalAlterConfigs),
+	}
+}
+
+// What can be done to a setting.
+const (
+	opSet      int8 = 0
+	opDelete   int8 = 1
+	opAppend   int8 = 2
+	opSubtract int8 = 3
+)
+
+func (c *call) incrementalAlterConfigs(req *kmsg.IncrementalAlterConfigsRequest) (answer, error) {
+	changes := make([]configChange, len(req.Resources))
+	for i, r := range req.Resources {
+		changes[i] = increment(r)
+	}
+	resp := kmsg.NewPtrIncrementalAlterConfigsResponse()
+	resp.Resources = make([]kmsg.IncrementalAlterConfigsResponseResource, len(changes))
+	for i, err := range c.alterConfigs(changes, req.ValidateOnly) {
+		resp.Resources[i] = kmsg.IncrementalAlterConfigsResponseResource{
+			ErrorCode: codeByTopic(err, false), ErrorMessage: message(err),
+			ResourceType: req.Resources[i].ResourceType, ResourceName: req.Resources[i].ResourceName,
+		}
+	}
+	return c.reply(resp), nil
+}
+
+func increment(r kmsg.IncrementalAlterConfigsRequestResource) configChange {
+	ch := configChange{resource: int8(r.ResourceType), name: r.ResourceName}
+	var values []*string
+	var null []string
+	for _, s := range r.Configs {
+		ch.keys = append(ch.keys, s.Name)
+		values = append(values, s.Value)
+		if s.Value == nil && int8(s.Op) != opDelete {
+			null = append(null, s.Name)
+		}
+	}
+	ch.checked = checkKeys(ch.keys, values)
+	if ch.checked == nil && null != nil {
+		ch.checked = nullValues(null)
+	}
+	ch.merge = func(overrides map[string]string, config topicconfig.Config) (map[string]string, error) {
+		for _, s := range r.Configs {
+			if err := mergeSetting(overrides, config, s); err != nil {
+				return nil, err
+			}
+		}
+		return overrides, nil
+	}
+	return ch
+}
+
+// mergeSetting does one operation on the overrides of a topic, whose settings in force are config.
+func mergeSetting(overrides map[string]string, config topicconfig.Config, s kmsg.IncrementalAlterConfigsRequestResourceConfig) error {
+	switch int8(s.Op) {
+	case opSet:
+		overrides[s.Name] = *s.Value
+		return nil
+	case opDelete:
+		delete(overrides, s.Name)
+		return nil
+	case opAppend, opSubtract:
+		return mergeList(overrides, config, s)
+	}
+	return &codedError{codeInvalidRequest, fmt.Sprintf("Unknown operation %d on %s", s.Op, s.Name)}
+}
+
+func mergeList(overrides map[string]string, config topicconfig.Config, s kmsg.IncrementalAlterConfigsRequestResourceConfig) error {
+	d, known := topicconfig.Lookup(s.Name)
+	if !known {
+		_, err := config.With(map[string]string{s.Name: *s.Value})
+		return err
+	}
+	if d.Type != topicconfig.List {
+		verb := map[int8]string{opAppend: "APPEND to", opSubtract: "SUBTRACT from"}[int8(s.Op)]
+		return &codedError{codeInvalidConfig, fmt.Sprintf("Can't %s key %s because its type is not LIST.", verb, s.Name)}
+	}
+	items := listItems(config.Value(s.Name))
+	for _, item := range listItems(*s.Value) {
+		switch {
+		case int8(s.Op) == opSubtract:
+			items = slices.DeleteFunc(items, func(have string) bool { return have == item })
+		case !slices.Contains(items, item):
+			items = append(items, item)
+		}
+	}
+	overrides[s.Name] = strings.Join(items, ",")
+	return nil
+}
+
+// listItems cuts a list at its commas.
+func listItems(text string) []string {
+	if text == "" {
+		return nil
+	}
+	items := strings.Split(text, ",")
+	for i := range items {
+		items[i] = strings.TrimSpace(items[i])
+	}
+	return items
+}

@@ -1,0 +1,66 @@
+package broker
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tidemark-io/tidemark/topicconfig"
+)
+
+// Administration is the part of a [Backend] that administrators use.
+type Administration interface {
+	// CreatePartitions adds partitions to topics, each on its own merits, and returns one error (or nil) for each, in
+	// order. When it returns, new partitions are durable, are in Topics, and can be written to. Errors match
+	// [ErrUnknownTopicID], [ErrPartitionsChanged] or the context's error.
+	CreatePartitions(ctx context.Context, topics []CreatePartitions) []error
+
+	// SetTopicConfigs replaces the overrides of topics, each on its own merits, and returns one error (or nil) for each,
+	// in order. When it returns, the new settings are durable and in force, in Topics and in every open log. Errors match
+	// [ErrUnknownTopicID], [ErrConfigChanged] or the context's error, or are a *topicconfig.InvalidError.
+	SetTopicConfigs(ctx context.Context, topics []SetTopicConfigs) []error
+
+	// LogDirs returns the directories that hold this node's partitions. It may block on the disk for a moment.
+	LogDirs() []LogDir
+
+	// ServerConfigs returns the settings of the node, by Kafka's names where Kafka has them, in any order. Those of
+	// [Options] and the defaults of topics are not among them. The caller keeps the slice and does not change it.
+	ServerConfigs() []ServerConfig
+}
+
+// CreatePartitions asks for a topic to grow.
+type CreatePartitions struct {
+	Topic    TopicID
+	Expected int32 // how many there are now; otherwise ErrPartitionsChanged
+	Total    int32 // how many there shall be, more than Expected
+}
+
+// SetTopicConfigs asks for other settings of a topic.
+type SetTopicConfigs struct {
+	Topic     TopicID
+	Version   uint64            // Topic.ConfigVersion that Overrides follow from; otherwise ErrConfigChanged
+	Overrides map[string]string // all that the topic sets itself; valid
+}
+
+// LogDir is a directory with partitions.
+type LogDir struct {
+	Path   string // absolute, as clients are told
+	Holds  string // the same as partition.Log.Dir has it: the parent of the directories of its partitions
+	Total  int64  // bytes of the file system; -1: unknown
+	Usable int64  // bytes of it that are free; -1: unknown
+}
+
+// ServerConfig is a setting of the node that cannot be changed while it runs.
+type ServerConfig struct {
+	Name    string
+	Value   string
+	Default string // what it is when nobody sets it
+	Type    topicconfig.Type
+	Secret  bool // clients are told that there is a value, not which
+	Doc     string
+}
+
+// Errors that an [Administration] returns, possibly wrapped; match them with errors.Is.
+var (
+	ErrPartitionsChanged = errors.New("the topic's number of partitions has changed meanwhile")
+	ErrConfigChanged     = errors.New("the topic's settings have changed meanwhile")
+)

@@ -1,0 +1,102 @@
+package broker
+
+import (
+	"context"
+
+	"github.com/tidemark-io/tidemark/topicconfig"
+)
+
+func (b *testBackend) CreatePartitions(_ context.Context, topics []CreatePartitions) []error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	errs := make([]error, len(topics))
+	for i, c := range topics {
+		errs[i] = b.growLocked(c)
+	}
+	return errs
+}
+
+func (b *testBackend) growLocked(c CreatePartitions) error {
+	t, ok := b.topics[c.Topic]
+	switch {
+	case b.failing != nil:
+		return b.failing
+	case !ok:
+		return ErrUnknownTopicID
+	case len(t.Partitions) != int(c.Expected):
+		return ErrPartitionsChanged
+	}
+	grown := *t
+	grown.Partitions = append([]Partition(nil), t.Partitions...)
+	for i := c.Expected; i < c.Total; i++ {
+		l, err := b.openLocked(t, i)
+		if err != nil {
+			return err
+		}
+		b.logs[t.ID] = append(b.logs[t.ID], l)
+		grown.Partitions = append(grown.Partitions, hereAlone())
+	}
+	b.topics[t.ID] = &grown
+	b.view = nil
+	return nil
+}
+
+func (b *testBackend) SetTopicConfigs(_ context.Context, topics []SetTopicConfigs) []error {
+	errs := make([]error, len(topics))
+	for i, c := range topics {
+		if b.beforeSet != nil {
+			b.beforeSet()
+		}
+		errs[i] = b.setConfigs(c)
+	}
+	return errs
+}
+
+func (b *testBackend) setConfigs(c SetTopicConfigs) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t, ok := b.topics[c.Topic]
+	switch {
+	case b.failing != nil:
+		return b.failing
+	case !ok:
+		return ErrUnknownTopicID
+	case t.ConfigVersion != c.Version:
+		return ErrConfigChanged
+	}
+	config, err := b.ResolveConfig(t.Name, c.Overrides)
+	if err != nil {
+		return err
+	}
+	changed := *t
+	changed.Config, changed.ConfigVersion = config, t.ConfigVersion+1
+	b.topics[c.Topic] = &changed
+	b.view = nil
+	for _, l := range b.logs[c.Topic] {
+		l.SetConfig(config)
+	}
+	return nil
+}
+
+func (b *testBackend) LogDirs() []LogDir {
+	return []LogDir{{Path: "/abs" + b.root, Holds: b.root, Total: 1000, Usable: 400}}
+}
+
+func (b *testBackend) ServerConfigs() []ServerConfig {
+	return []ServerConfig{
+		{Name: "node.id", Value: "7", Default: "-1", Type: topicconfig.Int, Doc: "The node."},
+		{Name: "password", Value: "hush", Default: "", Type: topicconfig.String, Secret: true},
+	}
+}
+
+func (emptyBackend) CreatePartitions(_ context.Context, topics []CreatePartitions) []error {
+	return make([]error, len(topics))
+}
+
+func (emptyBackend) SetTopicConfigs(_ context.Context, topics []SetTopicConfigs) []error {
+	return make([]error, len(topics))
+}
+
+func (emptyBackend) LogDirs() []LogDir { return nil }
+
+func (emptyBackend) ServerConfigs() []ServerConfig { return nil }

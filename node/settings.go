@@ -1,0 +1,37 @@
+package node
+
+import (
+	"fmt"
+
+	"github.com/tidemark-io/tidemark/broker"
+	"github.com/tidemark-io/tidemark/meta"
+)
+
+// setTopicConfigs replaces what a topic sets itself. When it returns nil, the settings are durable and every open log of
+// the topic has them. After a crash in between, the logs are opened with what the metadata log says.
+func (n *Node) setTopicConfigs(c broker.SetTopicConfigs) error {
+	t, ok := n.meta.View().TopicByID(c.Topic)
+	if !ok {
+		return broker.ErrUnknownTopicID
+	}
+	defer n.names.lock(t.Name)()
+	config, err := n.catalog.resolve(t.Name, c.Overrides)
+	if err != nil {
+		return err
+	}
+	if _, err := n.meta.Do(n.life, meta.SetTopicConfigs{
+		ID: c.Topic, ExpectedVersion: c.Version, Configs: c.Overrides,
+	}); err != nil {
+		return rejected(err)
+	}
+	h, ok := n.partitions.get(c.Topic)
+	if !ok {
+		return fmt.Errorf("%w: it was deleted meanwhile", broker.ErrUnknownTopicID)
+	}
+	for _, l := range h.logs {
+		if l != nil {
+			l.SetConfig(config)
+		}
+	}
+	return nil
+}
