@@ -6,7 +6,7 @@ import "time"
 // and on the goroutine of an append: it must return quickly and must not call the log. Nothing in the package depends on
 // an event being observed.
 type Events struct {
-	// PartialBatch tells that recovery cut a torn or corrupt tail.
+	// PartialBatch tells that recovery cut a torn or corrupt tail, or what stood behind records that were lost.
 	PartialBatch func(PartialBatchEvent)
 	// DamagedBatch tells that recovery found damage in what was flushed and kept it.
 	DamagedBatch func(DamagedBatchEvent)
@@ -30,7 +30,7 @@ type Events struct {
 type PartialBatchEvent struct {
 	File     string // the segment's file
 	Position int64  // where it was cut, in bytes
-	Cut      int64  // bytes that were cut off
+	Cut      int64  // bytes that were cut off; 0 if the file ends there and only later segments were removed
 	Offset   int64  // the log end after the cut
 	Reason   error  // why the batch at Position was refused
 }

@@ -72,6 +72,8 @@ type model struct {
 	log   *Log
 	conf  Config
 
+	contiguous bool // the log has no holes and is opened as one that has none
+
 	batches  []modelBatch
 	start    int64
 	end      int64
@@ -88,6 +90,7 @@ const modelProducers = 3
 
 func newModel(t *rapid.T) *model {
 	m := &model{t: t, fs: memfs.New(), conf: smallSegments(), written: map[int64][]modelBatch{}}
+	m.contiguous = rapid.Bool().Draw(t, "contiguous")
 	m.forgetProducers()
 	m.openOn(t, m.fs, Options{})
 	return m
@@ -180,7 +183,11 @@ func (m *model) appendGroup(t *rapid.T) {
 
 func (m *model) appendAt(t *rapid.T) {
 	b, stamps := m.draw(t, false)
-	at := m.end + rapid.Int64Range(-2, 5).Draw(t, "hole")
+	hole := int64(5)
+	if m.contiguous {
+		hole = 0
+	}
+	at := m.end + rapid.Int64Range(-2, hole).Draw(t, "hole")
 	epoch, found := m.log.LatestEpoch()
 	if !found {
 		epoch = -1
@@ -359,6 +366,9 @@ func (m *model) lookUp(t *rapid.T) {
 
 func (m *model) truncate(t *rapid.T) {
 	to := rapid.Int64Range(0, m.end+1).Draw(t, "to")
+	if i := slices.IndexFunc(m.batches, func(b modelBatch) bool { return b.last() >= to }); m.contiguous && i >= 0 {
+		to = min(to, m.batches[i].base()) // not inside a batch, which would leave a hole
+	}
 	require.NoError(t, m.log.TruncateTo(to))
 	if to >= m.end {
 		return
@@ -533,7 +543,7 @@ func (m *model) openOn(t *rapid.T, fsys *memfs.FS, o Options) {
 	m.bench = makeBench(t, fsys)
 	m.bench.ms.Store(now)
 	m.bench.env.roll.manual = true
-	o.Config = m.conf
+	o.Config, o.Contiguous = m.conf, m.contiguous
 	m.log = m.bench.open(o)
 }
 
@@ -558,6 +568,12 @@ func (m *model) adopt(t *rapid.T, everything bool) {
 		if b.base() >= m.log.LogStart() && (b.last() < m.synced || everything) {
 			require.Equal(t, b.bytes, stored[b.base()], "offset %d was synced", b.base())
 		}
+	}
+	if m.contiguous && len(left) > 0 {
+		for i, b := range left[1:] {
+			require.Equal(t, left[i].last()+1, b.base(), "a hole")
+		}
+		require.Equal(t, left[len(left)-1].last()+1, m.log.LogEnd(), "a hole before the log end")
 	}
 	m.batches, m.start, m.end = left, m.log.LogStart(), m.log.LogEnd()
 	m.synced, m.durable, m.cut = m.end, min(m.durable, m.start), false

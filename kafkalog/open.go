@@ -24,6 +24,11 @@ type Options struct {
 	// Foreign says that the last writer may have been a Kafka broker, whose snapshots prove nothing. Then everything from
 	// the segment that holds RecoveryPoint on is read.
 	Foreign bool
+	// Contiguous says that the offsets of the log have no holes: it assigned all of them itself, was never truncated inside
+	// a batch and was not compacted. Then offsets that are missing above what is known to be flushed are records that a
+	// crash lost, and recovery keeps nothing behind them, neither in the same file nor in later segments. Without it a
+	// hole is what the log of a follower may have, and stays.
+	Contiguous bool
 	// LogStart is a log start that was published elsewhere, such as in Kafka's file for a whole data directory. The log
 	// start is raised to it. 0 and less say nothing.
 	LogStart int64

@@ -98,17 +98,13 @@ func (ld *loader) recover() error {
 		s := ld.segments[i]
 		scan := &recovery{
 			loader: ld, segment: s, limit: math.MaxInt64, proven: ld.flushed, state: state, expect: s.base,
+			contiguous: ld.options.Contiguous, discardLater: func() error { return ld.discardFrom(i + 1) },
 		}
 		if i+1 < len(ld.segments) {
 			scan.limit = ld.segments[i+1].base
 		}
 		if err := scan.run(); err != nil {
 			return err
-		}
-		if scan.cut > 0 {
-			if err := ld.discardFrom(i + 1); err != nil {
-				return err
-			}
 		}
 		ld.end = scan.expect
 		if err := ld.boundarySnapshot(i); err != nil {
@@ -197,8 +193,11 @@ func (s *segment) clearIndexes() error {
 	return errors.Join(s.index.reset(), s.times.reset())
 }
 
-// discardFrom removes the segments from the n-th on, the newest first.
+// discardFrom removes the segments from the n-th on, the newest first. They do not come back after a power cut.
 func (ld *loader) discardFrom(n int) error {
+	if len(ld.segments) <= n {
+		return nil
+	}
 	for len(ld.segments) > n {
 		last := len(ld.segments) - 1
 		if err := ld.discard(ld.segments[last]); err != nil {
@@ -206,7 +205,7 @@ func (ld *loader) discardFrom(n int) error {
 		}
 		ld.segments = ld.segments[:last]
 	}
-	return nil
+	return ld.log.syncDir()
 }
 
 // boundarySnapshot writes the producers' state at the base of the segment after i. Everything below was just synced.
@@ -262,13 +261,15 @@ type recovery struct {
 	proven  int64 // what lies below was flushed and is never cut
 	state   *producerState
 
+	contiguous   bool         // an offset that is missing above proven was lost
+	discardLater func() error // removes the segments behind this one
+
 	reader segmentReader
 	at     int64 // position of the next batch
-	expect int64 // the next batch's base offset may not be lower
+	expect int64 // the next batch's base offset may not be lower, nor, if contiguous, higher
 	buf    []byte
 	bufAt  int64
 	bufLen int
-	cut    int64 // bytes removed
 }
 
 // scanSize is how much recovery reads at once.
@@ -322,12 +323,19 @@ func (rec *recovery) next() (b batch.Batch, h batch.Header, bad, err error) {
 	switch {
 	case h.BaseOffset < rec.expect:
 		bad = fmt.Errorf("base offset is %d, want %d or more", h.BaseOffset, rec.expect)
+	case rec.lost(h.BaseOffset):
+		bad = fmt.Errorf("base offset is %d, and what begins at %d was lost", h.BaseOffset, rec.expect)
 	case h.LastOffset() >= rec.limit:
 		bad = fmt.Errorf("last offset is %d, the next segment begins at %d", h.LastOffset(), rec.limit)
 	default:
 		bad = verify(b)
 	}
 	return b, h, bad, nil
+}
+
+// lost reports whether the offsets from the expected one up to the given one were written and are missing.
+func (rec *recovery) lost(up int64) bool {
+	return rec.contiguous && rec.expect >= rec.proven && up > rec.expect
 }
 
 // verify checks the checksum of a batch of any version.
@@ -435,12 +443,19 @@ func (rec *recovery) take(b batch.Batch, h *batch.Header) error {
 	return nil
 }
 
-// finish cuts the file behind the last good batch, seals the indexes and makes everything durable.
+// finish cuts the log behind the last good batch, seals the indexes and makes everything durable. What lies in later
+// segments goes first: of a recovery that is itself cut short, the next one must see the reason.
 func (rec *recovery) finish(bad error) error {
 	s := rec.segment
-	rec.cut = rec.reader.size - rec.at
-	if rec.cut > 0 {
-		if err := rec.cutFile(bad); err != nil {
+	cut := rec.reader.size - rec.at
+	if gap := bad == nil && rec.limit < math.MaxInt64 && rec.lost(rec.limit); gap {
+		bad = fmt.Errorf("the next segment begins at %d, and what begins at %d was lost", rec.limit, rec.expect)
+	}
+	if cut > 0 || bad != nil {
+		if err := rec.discardLater(); err != nil {
+			return err
+		}
+		if err := rec.cutFile(cut, bad); err != nil {
 			return err
 		}
 	}
@@ -454,7 +469,7 @@ func (rec *recovery) finish(bad error) error {
 	return s.syncIndexes()
 }
 
-func (rec *recovery) cutFile(bad error) error {
+func (rec *recovery) cutFile(cut int64, bad error) error {
 	s := rec.segment
 	file, err := s.file.acquire()
 	if err != nil {
@@ -466,7 +481,7 @@ func (rec *recovery) cutFile(bad error) error {
 	}
 	s.size.Store(rec.at)
 	rec.loader.env.events.PartialBatch(PartialBatchEvent{
-		File: s.file.path(), Position: rec.at, Cut: rec.cut, Offset: rec.expect, Reason: bad,
+		File: s.file.path(), Position: rec.at, Cut: cut, Offset: rec.expect, Reason: bad,
 	})
 	return nil
 }

@@ -418,6 +418,63 @@ func TestF37_CrashesDuringRecoveryEndLikeOneRecovery(t *testing.T) {
 	}
 }
 
+// TestF16_NothingIsKeptBehindRecordsThatAPowerCutLost takes an unsynced batch away from a sealed segment, as a power cut
+// may that kept the later segment, and from within a file.
+func TestF16_NothingIsKeptBehindRecordsThatAPowerCutLost(t *testing.T) {
+	source := makeBench(t, memfs.New())
+	source.env.roll.manual = true // nothing is flushed in the background
+	l := source.open(Options{})
+	fill(t, l, 3)
+	size := len(allBytes(t, l)) / 3
+	_, err := l.Roll()
+	require.NoError(t, err)
+	fill(t, l, 2)
+	left := copyDir(t, source.fs)
+	require.NoError(t, source.env.Close())
+
+	shorter := func(b []byte) []byte { return b[:2*size] }
+	zeros := func(b []byte) []byte {
+		clear(b[size : 2*size])
+		return b
+	}
+	closed := func(b []byte) []byte { return append(b[:size:size], b[2*size:]...) }
+	for _, c := range []struct {
+		name  string
+		o     Options
+		edit  func([]byte) []byte
+		end   int64
+		bases []int64
+		found []int64
+	}{
+		{"the last batch before a roll", Options{Contiguous: true}, shorter, 4, []int64{0}, []int64{0, 2}},
+		{"zeros within a file", Options{Contiguous: true}, zeros, 2, []int64{0}, []int64{0}},
+		{"offsets missing within a file", Options{Contiguous: true}, closed, 2, []int64{0}, []int64{0}},
+		{"a file of no batch", Options{Contiguous: true}, func([]byte) []byte { return nil }, 0, []int64{0}, []int64{}},
+		{"below what was flushed", Options{Contiguous: true, RecoveryPoint: 10}, closed, 10, []int64{0, 6}, []int64{0, 4, 6, 8}},
+		{"on a follower", Options{}, shorter, 10, []int64{0, 6}, []int64{0, 2, 6, 8}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fsys := copyDir(t, left)
+			edit(t, fsys, logPath(0), c.edit)
+			b := makeBench(t, fsys)
+			l := b.open(c.o)
+			require.Equal(t, c.end, l.LogEnd())
+			require.Equal(t, c.bases, segmentBases(t, fsys))
+			require.Equal(t, c.found, baseOffsets(t, allBytes(t, l)))
+			require.Equal(t, c.end < 10, len(eventsOf[PartialBatchEvent](b)) == 1)
+			require.Equal(t, c.end, mustAppend(t, l, data{}))
+			require.Empty(t, l.Check())
+			require.NoError(t, b.env.Close())
+
+			// The removed segments do not come back when the power is cut right after the open.
+			b = makeBench(t, fsys.Crash(memfs.CrashOptions{}))
+			l = b.open(c.o)
+			require.Equal(t, c.bases, segmentBases(t, b.fs))
+			require.NoError(t, b.env.Close())
+		})
+	}
+}
+
 func TestF16_ProducersComeBackFromTheRecordsWhenSnapshotsAreGoneOrDamaged(t *testing.T) {
 	source := newBench(t)
 	l := source.open(Options{Config: smallSegments()})

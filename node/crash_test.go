@@ -26,7 +26,7 @@ import (
 func underLoad(t *testing.T, stops int, stop func(m *nodetest.Machine, i int)) {
 	m := machine(t)
 	m.Start()
-	createTopic(t, client(t, m), 2, map[string]string{"segment.bytes": "1073741824"}, "loaded")
+	createTopic(t, client(t, m), 2, map[string]string{"segment.bytes": "1048576"}, "loaded")
 
 	seeds := kgo.SeedBrokers(m.Addr())
 	l := ledger.New("loaded")

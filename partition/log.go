@@ -95,6 +95,7 @@ func Open(o Options) (*Log, error) {
 		Clean:         o.Clean,
 		RecoveryPoint: o.RecoveryPoint,
 		LogStart:      o.LogStart,
+		Contiguous:    !o.Config.CleanupPolicy.Compacts(), // a compacted log, maybe of another server, has holes
 	})
 	if err != nil {
 		return nil, &StorageError{Topic: o.Topic, Partition: o.Index, Doing: "open", Final: true, Err: err}
