@@ -57,7 +57,7 @@ func defaults() config.Server {
 	return config.Server{
 		DataDir: "tidemark-data", KafkaListen: "127.0.0.1:9092", FlightListen: "127.0.0.1:9123", HTTPListen: "127.0.0.1:9180",
 		TopicDefaults: map[string]string{}, LogLevel: "info", LogFormat: "text",
-		NodeID: 1, MaxPartitions: 10_000, DiskReserve: -1,
+		NodeID: 1, GroupMetrics: "group", MaxPartitions: 10_000, DiskReserve: -1,
 		NumRecoveryThreads: 2, AutoCreateTopics: true, DeleteTopic: true, NumPartitions: 1, DefaultReplication: 1,
 		MessageMaxBytes: 1048588, FetchMaxBytes: 57671680, MaxFetchSessions: 1000,
 		SocketRequestMaxBytes: 104857600, ConnectionsMaxIdle: 10 * time.Minute, MaxConnections: 2147483647,

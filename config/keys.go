@@ -92,6 +92,8 @@ func serverKeys() []key {
 			"The memory that the Go runtime keeps to and buffers are scaled to; 0 is GOMEMLIMIT, or most of what the container allows."),
 		numberKey("max-open-files", func(s *Server) *int32 { return &s.MaxOpenFiles }, 0, 0,
 			"How many files that are not being written are kept open; 0 is half of what the process may open."),
+		choiceKey("group-metrics", func(s *Server) *string { return &s.GroupMetrics }, "group",
+			[]string{"off", "group", "partition"}, "How much the metrics tell of each consumer group."),
 		numberKey("max-partitions", func(s *Server) *int32 { return &s.MaxPartitions }, 10_000, 0,
 			"How many partitions this server takes before it makes no more; 0 is no limit."),
 		sizeKey("disk-reserve", func(s *Server) *int64 { return &s.DiskReserve }, -1, -1, math.MaxInt64,

@@ -17,6 +17,7 @@ type Server struct {
 	InsecureListen  bool              // insecure-listen
 	LogLevel        string            // log-level: debug, info, warn, error
 	LogFormat       string            // log-format: text, json
+	GroupMetrics    string            // group-metrics: off, group, partition
 
 	NodeID             int32 // node.id
 	MemoryLimit        int64 // memory-limit; 0: GOMEMLIMIT, or most of what the container allows

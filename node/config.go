@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidemark-io/tidemark/meta"
+	"github.com/tidemark-io/tidemark/observe"
 	"github.com/tidemark-io/tidemark/topicconfig"
 	"github.com/tidemark-io/tidemark/vfs"
 )
@@ -90,6 +91,10 @@ type Config struct {
 	// Groups is how groups are coordinated.
 	Groups GroupConfig
 
+	// GroupMetrics is how much /metrics tells of each consumer group: "off", "group" (a few series a group, the default) or
+	// "partition" (one more for each partition that a group has an offset for).
+	GroupMetrics string
+
 	// FS is the file system that DataDir is on; nil is the real one.
 	FS vfs.FS
 
@@ -145,6 +150,9 @@ func (c Config) withDefaults() Config {
 	if c.FS == nil {
 		c.FS = vfs.OS()
 	}
+	if c.GroupMetrics == "" {
+		c.GroupMetrics = string(observe.GroupsByGroup)
+	}
 	if c.Progress == nil {
 		c.Progress = func(string, int, int) {}
 	}
@@ -173,6 +181,11 @@ func (c Config) validate() error {
 		if err := checkListener("HTTP", c.HTTP, c.InsecureListen); err != nil {
 			wrong = append(wrong, err)
 		}
+	}
+	switch observe.GroupDetail(c.GroupMetrics) {
+	case observe.GroupsOff, observe.GroupsByGroup, observe.GroupsInFull:
+	default:
+		wrong = append(wrong, fmt.Errorf("GroupMetrics: %q is none of off, group, partition", c.GroupMetrics))
 	}
 	if err := checkAdvertise(c.Kafka); err != nil {
 		wrong = append(wrong, err)

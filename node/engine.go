@@ -49,6 +49,7 @@ func (n *Node) openEngine() {
 	n.topics = observe.NewTopics(n.reg, n.partitions.all)
 	n.show(func(s *shown) { s.topics = n.topics })
 	n.logEvents = observe.Partitions(n.reg, n.log, n.topics)
+	observe.Hosting(n.reg, n.partitions.hosting)
 	observe.Flusher(n.reg, n.flusher.Stats)
 	n.undo("the log engine", n.closeEngine)
 	n.undo("partitions", n.closePartitions)

@@ -64,6 +64,7 @@ func (n *Node) openGroups(context.Context) error {
 	})
 	n.undo("the group coordinator", n.groups.Close)
 	n.groups.StartAll()
+	n.observeGroups()
 	return nil
 }
 

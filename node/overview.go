@@ -18,7 +18,7 @@ func (n *Node) overview() admin.Overview {
 	}
 	n.shown.mu.Lock()
 	o.Cluster = n.shown.cluster
-	space, topics := n.shown.space, n.shown.topics
+	space, topics, groups := n.shown.space, n.shown.topics, n.shown.groups
 	o.Listeners = append(o.Listeners, n.shown.listeners...)
 	n.shown.mu.Unlock()
 	if space != nil {
@@ -31,6 +31,9 @@ func (n *Node) overview() admin.Overview {
 			t := &o.Topics[i]
 			t.WrittenRecords, t.WrittenBytes = topics.Appended(t.Name)
 		}
+	}
+	if groups != nil {
+		o.Groups = shownGroups(groups())
 	}
 	return o
 }
@@ -58,6 +61,22 @@ func (p *partitions) overview() []admin.Topic {
 	return topics
 }
 
+// hosting is for the metrics.
+func (p *partitions) hosting() (h observe.HostingState) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	h.Topics = len(p.topics)
+	for _, t := range p.topics {
+		h.Partitions += len(t.logs)
+		for i := range t.logs {
+			if t.fails(i) {
+				h.Failed++
+			}
+		}
+	}
+	return h
+}
+
 // shown is what the status page knows of a node that is being opened.
 type shown struct {
 	mu        sync.Mutex
@@ -65,6 +84,7 @@ type shown struct {
 	listeners []admin.Listener
 	space     *space
 	topics    *observe.Topics
+	groups    func() []observe.GroupState
 }
 
 // show changes what the status page knows.

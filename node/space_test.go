@@ -191,3 +191,28 @@ func TestTheStatusPageKnowsListenersAndTopics(t *testing.T) {
 	require.Equal(t, http.StatusOK, code)
 	require.Contains(t, body, "<h1>Tidemark</h1>")
 }
+
+func TestU05_LagIsInTheMetricsAndOnTheStatusPageUntilTheGroupIsGone(t *testing.T) {
+	m := machine(t)
+	m.Config.GroupMetrics = "partition"
+	m.Start()
+	c := client(t, m)
+	admin := kadm.NewClient(c)
+	createTopic(t, c, 2, nil, "orders")
+	for range 5 {
+		produce(t, c, "orders", 1, "x")
+	}
+	_, err := admin.CommitOffsets(within(t), "billing", kadm.OffsetsFromRecords(
+		kgo.Record{Topic: "orders", Partition: 0, Offset: -1}, kgo.Record{Topic: "orders", Partition: 1, Offset: 2}))
+	require.NoError(t, err)
+	require.Equal(t, "tidemark_group_lag_records{group=\"billing\"} 2\n", metric(t, m, "tidemark_group_lag_records"))
+	require.Equal(t, "tidemark_group_members{group=\"billing\",state=\"Empty\"} 0\n", metric(t, m, "tidemark_group_members"))
+	require.Contains(t, metric(t, m, "tidemark_group_partition_lag_records"),
+		"{group=\"billing\",partition=\"1\",topic=\"orders\"} 2\n")
+	_, body := get(t, m.HTTPAddr(), "/status")
+	require.Contains(t, body, `"groups":[{"name":"billing","state":"Empty","members":0,"lag":2,"max_lag":2}]`)
+
+	deleted, err := admin.DeleteGroups(within(t), "billing")
+	require.NoError(t, errors.Join(err, deleted.Error()))
+	require.Empty(t, metric(t, m, "tidemark_group_"))
+}

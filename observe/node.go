@@ -49,6 +49,21 @@ func NewNode(registry prometheus.Registerer, version string) Node {
 	}
 }
 
+// HostingState is what a node holds.
+type HostingState struct {
+	Topics, Partitions int
+	Failed             int // partitions that could not be opened, or take no records because their disk failed
+}
+
+// Hosting observes what the node holds. It is asked at each scrape.
+func Hosting(registry prometheus.Registerer, state func() HostingState) {
+	f := factory{registry, "node"}
+	f.gaugeFunc("topics", "Topics that are here.", func() float64 { return float64(state().Topics) })
+	f.gaugeFunc("partitions", "Partitions that are here.", func() float64 { return float64(state().Partitions) })
+	f.gaugeFunc("partitions_failed", "Partitions that could not be opened or take no records because their disk failed.",
+		func() float64 { return float64(state().Failed) })
+}
+
 // DiskState is the space on the file system of the data directory, in bytes.
 type DiskState struct {
 	Free, Total, Reserve int64

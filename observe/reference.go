@@ -50,6 +50,8 @@ func Reference() []Metric {
 	Disk(l, func() DiskState { return DiskState{} })
 	KafkaLogs(l, quiet)
 	Partitions(l, quiet, NewTopics(l, noLogs))
+	Hosting(l, func() HostingState { return HostingState{} })
+	Groups(l, GroupsInFull, func() []GroupState { return nil })
 	Flusher(l, func() partition.FlusherStats { return partition.FlusherStats{} })
 	Broker(l, quiet)
 	Meta(l, quiet)
@@ -79,7 +81,8 @@ Made from the code by ` + "`go test ./observe -update`" + `; a test keeps it cur
 A server answers Prometheus at ` + "`/metrics`" + ` on its HTTP port (` + "`--http-listen`" + `, 127.0.0.1:9180 unless told). Names follow
 Prometheus' conventions: ` + "`tidemark_`" + `, the part of the server, the thing, the unit. Sizes are bytes, times are seconds,
 counters end in ` + "`_total`" + ` and begin at 0 with each start. A metric without labels is there from the start, also when it
-never moved. What grows with topics or partitions says so; the series of a deleted topic go with it.
+never moved. What grows with topics, partitions or groups says so; the series of a deleted topic or group go with it.
+` + "`--group-metrics`" + ` chooses how much is told of groups: ` + "`off`, `group` or `partition`" + `.
 
 Beside these there are ` + "`go_*`" + ` (the runtime: heap, goroutines, collections) and ` + "`process_*`" + ` (CPU seconds, memory, open and
 allowed descriptors). A board and alert rules that use them are in ` + "`deploy/grafana`" + `.

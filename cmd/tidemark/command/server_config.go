@@ -179,6 +179,7 @@ func nodeSettings(s config.Server, l limits) node.Config {
 		LogStartCheckpoint:       s.LogStartCheckpointInterval,
 		HighWatermarkCheckpoint:  s.HighWatermarkCheckpointInterval,
 		Groups:                   groupSettings(s),
+		GroupMetrics:             s.GroupMetrics,
 		Version:                  version,
 	}
 }

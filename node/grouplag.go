@@ -1,0 +1,99 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tidemark-io/tidemark/admin"
+	"github.com/tidemark-io/tidemark/coordinator"
+	"github.com/tidemark-io/tidemark/coordinator/runner"
+	"github.com/tidemark-io/tidemark/observe"
+)
+
+// groupsTime bounds how long the coordinator is waited for when somebody looks: it answers when what it tells is durable,
+// and a disk in trouble must not hold up who wants to see that.
+const groupsTime = 2 * time.Second
+
+// groupStates is what the metrics and the status page tell of groups: those that a shard that is loaded knows.
+func (n *Node) groupStates(groups *runner.Runner) []observe.GroupState {
+	ctx, cancel := context.WithTimeout(n.life, groupsTime)
+	defer cancel()
+	listing := groups.List(ctx)
+	asked := make([]askedGroup, 0, len(listing.Groups))
+	for _, g := range listing.Groups {
+		asked = append(asked, askedGroup{
+			name: g.Group, state: string(g.State),
+			members: groups.Submit(&coordinator.Describe{Group: g.Group}),
+			offsets: groups.Submit(&coordinator.Fetch{Group: g.Group, All: true}),
+		})
+	}
+	states := make([]observe.GroupState, 0, len(asked))
+	for _, a := range asked {
+		described, _ := answerOf(ctx, a.members).(*coordinator.Description)
+		fetched, _ := answerOf(ctx, a.offsets).(*coordinator.FetchAnswer)
+		if described == nil || described.Err != nil || fetched == nil || fetched.Err != nil {
+			continue // it has just gone, or there was no time
+		}
+		states = append(states, observe.GroupState{
+			Name: a.name, State: a.state, Members: len(described.Members), Lags: n.lags(fetched.Topics),
+		})
+	}
+	return states
+}
+
+// askedGroup is a group and what was asked about it.
+type askedGroup struct {
+	name, state      string
+	members, offsets *runner.Call
+}
+
+// answerOf waits for an answer until ctx ends, and returns nil then.
+func answerOf(ctx context.Context, c *runner.Call) coordinator.Answer {
+	select {
+	case <-c.Done():
+		return c.Answer()
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// lags holds committed offsets against the logs that are here.
+func (n *Node) lags(topics []coordinator.FetchedTopic) []observe.PartitionLag {
+	var lags []observe.PartitionLag
+	view := n.meta.View()
+	for _, t := range topics {
+		known, ok := view.Topic(t.Topic)
+		if !ok {
+			continue
+		}
+		for _, p := range t.Partitions {
+			l, err := n.partitions.find(known.ID, p.Partition)
+			if err != nil || p.Err != nil || p.Offset < 0 {
+				continue
+			}
+			behind := max(l.Offsets().HighWatermark-p.Offset, 0)
+			lags = append(lags, observe.PartitionLag{Topic: t.Topic, Partition: p.Partition, Records: behind})
+		}
+	}
+	return lags
+}
+
+// observeGroups registers the metrics of groups, and shows them on the status page.
+func (n *Node) observeGroups() {
+	states := func() []observe.GroupState { return n.groupStates(n.groups) }
+	observe.Groups(n.reg, observe.GroupDetail(n.config.GroupMetrics), states)
+	n.show(func(s *shown) { s.groups = states })
+}
+
+// shownGroups is what the status page shows of groups, by name.
+func shownGroups(states []observe.GroupState) []admin.Group {
+	groups := make([]admin.Group, 0, len(states))
+	for _, s := range states {
+		sum, most := s.Lag()
+		groups = append(groups, admin.Group{Name: s.Name, State: s.State, Members: s.Members, Lag: sum, MaxLag: most})
+	}
+	slices.SortFunc(groups, func(a, b admin.Group) int { return cmp.Compare(a.Name, b.Name) })
+	return groups
+}

@@ -1,0 +1,91 @@
+package observe
+
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// GroupDetail is how much is told of each consumer group, since every series costs whoever stores it.
+type GroupDetail string
+
+// The details that there are.
+const (
+	GroupsOff     GroupDetail = "off"       // nothing
+	GroupsByGroup GroupDetail = "group"     // a few series a group
+	GroupsInFull  GroupDetail = "partition" // and one for each partition that the group has an offset for
+)
+
+// GroupState is what is known of a consumer group.
+type GroupState struct {
+	Name    string
+	State   string
+	Members int
+	Lags    []PartitionLag // of the partitions with a committed offset
+}
+
+// PartitionLag is how many records of a partition, up to its high watermark, a group has not committed yet.
+type PartitionLag struct {
+	Topic     string
+	Partition int32
+	Records   int64
+}
+
+// Lag returns the sum of a group's lags and the largest.
+func (g GroupState) Lag() (sum, most int64) {
+	for _, l := range g.Lags {
+		sum += l.Records
+		most = max(most, l.Records)
+	}
+	return sum, most
+}
+
+// Groups observes the consumer groups. The states are asked for at each scrape; what of them is told, detail says.
+func Groups(registry prometheus.Registerer, detail GroupDetail, states func() []GroupState) {
+	f := factory{registry, "group"}
+	g := &groups{
+		detail: detail, states: states,
+		lag: f.describe(Gauge, "lag_records", "Records that the group is behind the high watermarks, of all partitions with a committed offset. Grows with the groups.",
+			"group"),
+		most:    f.describe(Gauge, "max_lag_records", "Lag of the partition that the group is furthest behind in. Grows with the groups.", "group"),
+		members: f.describe(Gauge, "members", "Members of the group, by its state. Grows with the groups.", "group", "state"),
+		partition: f.describe(Gauge, "partition_lag_records", "Lag of each partition; only with group-metrics=partition. Grows with groups times partitions.",
+			"group", "topic", "partition"),
+	}
+	registry.MustRegister(g)
+}
+
+type groups struct {
+	detail                        GroupDetail
+	states                        func() []GroupState
+	lag, most, members, partition *prometheus.Desc
+}
+
+// Describe is for the registry.
+func (g *groups) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{g.lag, g.most, g.members, g.partition} {
+		out <- d
+	}
+}
+
+// Collect is for the registry.
+func (g *groups) Collect(out chan<- prometheus.Metric) {
+	if g.detail == GroupsOff {
+		return
+	}
+	send := func(d *prometheus.Desc, v int64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
+	}
+	for _, s := range g.states() {
+		sum, most := s.Lag()
+		send(g.lag, sum, s.Name)
+		send(g.most, most, s.Name)
+		send(g.members, int64(s.Members), s.Name, s.State)
+		if g.detail != GroupsInFull {
+			continue
+		}
+		for _, l := range s.Lags {
+			send(g.partition, l.Records, s.Name, l.Topic, strconv.Itoa(int(l.Partition)))
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package observe
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestU05_LagIsToldByGroupOrByPartitionOrNotAtAll(t *testing.T) {
+	states := func() []GroupState {
+		return []GroupState{{
+			Name: "billing", State: "Stable", Members: 2,
+			Lags: []PartitionLag{{Topic: "orders", Partition: 0, Records: 3}, {Topic: "orders", Partition: 1, Records: 4}},
+		}}
+	}
+	byGroup := map[string]float64{
+		`tidemark_group_lag_records{group="billing"}`:            7,
+		`tidemark_group_max_lag_records{group="billing"}`:        4,
+		`tidemark_group_members{group="billing",state="Stable"}`: 2,
+	}
+	r := newRig()
+	Groups(r.registry, GroupsByGroup, states)
+	require.Equal(t, byGroup, r.samples(t))
+
+	r = newRig()
+	Groups(r.registry, GroupsInFull, states)
+	byGroup[`tidemark_group_partition_lag_records{group="billing",partition="0",topic="orders"}`] = 3
+	byGroup[`tidemark_group_partition_lag_records{group="billing",partition="1",topic="orders"}`] = 4
+	require.Equal(t, byGroup, r.samples(t))
+
+	r = newRig()
+	Groups(r.registry, GroupsOff, states)
+	require.Empty(t, r.samples(t))
+}
