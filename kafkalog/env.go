@@ -71,6 +71,7 @@ func NewEnv(o EnvOptions) *Env {
 		files:  newHandleCache(o.FS, o.MaxOpenFiles),
 		roll:   newRollFlusher(o),
 	}
+	e.fs = e.files.fileSystem() // what is opened beside the cache makes room for itself as well
 	e.windows.New = func() any { return new(window) }
 	e.copies.New = func() any { return new(copyBuffer) }
 	e.mu.logs = make(map[*Log]struct{})

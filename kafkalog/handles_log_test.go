@@ -2,7 +2,6 @@ package kafkalog
 
 import (
 	"fmt"
-	"path"
 	"sync"
 	"syscall"
 	"testing"
@@ -68,27 +67,32 @@ func TestManyLogsShareFewDescriptors(t *testing.T) {
 
 // TestALogGoesOnWhenDescriptorsRunOut lets every open fail that would take one descriptor more than there are.
 func TestALogGoesOnWhenDescriptorsRunOut(t *testing.T) {
-	fsys := &probeFS{FS: memfs.New()}
-	env := NewEnv(EnvOptions{FS: fsys, MaxOpenFiles: 1000})
-	l, err := Open(env, testDir, Options{Config: smallSegments()})
-	require.NoError(t, err)
-	const limit = 7
-	fsys.failWith(func(op, name string) error {
-		if op == "open" && fsys.open.Load() >= limit && path.Ext(name) != tempSuffix {
-			return syscall.EMFILE
-		}
-		return nil
-	})
-	fill(t, l, 40)
-	require.NoError(t, l.Sync())
-	batches := 0
-	for offset := int64(0); offset < l.LogEnd(); batches++ {
-		r, err := l.ReadRaw(offset, l.LogEnd(), 1)
+	for limit := int64(4); limit < 12; limit++ {
+		fsys := &probeFS{FS: memfs.New()}
+		env := NewEnv(EnvOptions{FS: fsys, MaxOpenFiles: 1000})
+		l, err := Open(env, testDir, Options{Config: smallSegments()})
 		require.NoError(t, err)
-		offset = r.LastOffset + 1
+		fsys.failWith(func(op, _ string) error {
+			if op == "open" && fsys.open.Load() >= limit {
+				return syscall.EMFILE
+			}
+			return nil
+		})
+		for i := range 40 { // with epoch files and snapshots, which are written beside the cache
+			b := data{records: 2, size: 40, producer: 3, sequence: int32(2 * i)}.build(t)
+			_, err := l.Append(b, AppendOptions{LeaderEpoch: int32(i)})
+			require.NoError(t, err, "%d descriptors", limit)
+		}
+		require.NoError(t, l.Sync())
+		batches := 0
+		for offset := int64(0); offset < l.LogEnd(); batches++ {
+			r, err := l.ReadRaw(offset, l.LogEnd(), 1)
+			require.NoError(t, err)
+			offset = r.LastOffset + 1
+		}
+		require.Equal(t, 40, batches)
+		require.Empty(t, l.Check())
+		require.NoError(t, env.Close())
+		require.Zero(t, fsys.open.Load())
 	}
-	require.Equal(t, 40, batches)
-	require.Empty(t, l.Check())
-	require.NoError(t, env.Close())
-	require.Zero(t, fsys.open.Load())
 }
