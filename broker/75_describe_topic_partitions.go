@@ -94,6 +94,9 @@ func (p *topicPage) addNamed(topics Topics, req *kmsg.DescribeTopicPartitionsReq
 			if !p.add(t, first) {
 				return
 			}
+		case p.room == 0:
+			p.cut(name, 0)
+			return
 		case !validTopicName(name):
 			p.resp.Topics = append(p.resp.Topics, undescribed(name, codeInvalidTopicException))
 		default:
@@ -105,7 +108,7 @@ func (p *topicPage) addNamed(topics Topics, req *kmsg.DescribeTopicPartitionsReq
 // add tells a topic from one of its partitions on. It reports false, with the cursor set, when the page is full.
 func (p *topicPage) add(t *Topic, first int) bool {
 	if p.room == 0 {
-		p.resp.NextCursor = &kmsg.DescribeTopicPartitionsResponseNextCursor{Topic: t.Name, Partition: int32(first)}
+		p.cut(t.Name, first)
 		return false
 	}
 	d := kmsg.NewDescribeTopicPartitionsResponseTopic()
@@ -117,10 +120,15 @@ func (p *topicPage) add(t *Topic, first int) bool {
 	p.resp.Topics = append(p.resp.Topics, d)
 	p.room -= len(d.Partitions)
 	if end < len(t.Partitions) {
-		p.resp.NextCursor = &kmsg.DescribeTopicPartitionsResponseNextCursor{Topic: t.Name, Partition: int32(end)}
+		p.cut(t.Name, end)
 		return false
 	}
 	return true
+}
+
+// cut says where the next page begins.
+func (p *topicPage) cut(topic string, partition int) {
+	p.resp.NextCursor = &kmsg.DescribeTopicPartitionsResponseNextCursor{Topic: topic, Partition: int32(partition)}
 }
 
 func describedPartition(index int32, p Partition) kmsg.DescribeTopicPartitionsResponseTopicPartition {

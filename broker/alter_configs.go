@@ -64,6 +64,9 @@ func (c *call) alterResource(ctx context.Context, ch *configChange, validateOnly
 	case resourceBrokerLogger:
 		return c.refuseLoggerChange(ch)
 	case resourceClientMetrics, resourceGroup:
+		if ch.name == "" {
+			return &codedError{codeInvalidRequest, "The name must not be empty."}
+		}
 		return &codedError{codeInvalidConfig, "This server has no settings of groups and of client metrics."}
 	}
 	return &codedError{codeInvalidRequest, fmt.Sprintf("Unknown resource type %d", ch.resource)}

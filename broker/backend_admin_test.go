@@ -3,6 +3,8 @@ package broker
 import (
 	"context"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/tidemark-io/tidemark/topicconfig"
 )
 
@@ -100,3 +102,36 @@ func (emptyBackend) SetTopicConfigs(_ context.Context, topics []SetTopicConfigs)
 func (emptyBackend) LogDirs() []LogDir { return nil }
 
 func (emptyBackend) ServerConfigs() []ServerConfig { return nil }
+
+// sampleAdmin is [sample] for what administrators ask.
+func sampleAdmin(key, version int16, topic *Topic) kmsg.Request {
+	switch key {
+	case 21:
+		return deleteRequest(version, topic.Name, 0, 0)
+	case 23:
+		return epochRequest(version, topic.Name, 0, 0, 0)
+	case 32:
+		req := describeConfigs(version, resourceTopic, topic.Name)
+		req.IncludeSynonyms, req.IncludeDocumentation = true, true
+		return req
+	case 33:
+		return replace(version, resourceTopic, topic.Name, "retention.ms", "5")
+	case 37:
+		return growRequest(version, growTo(topic.Name, int32(version)+2))
+	case 44:
+		req := at(version, kmsg.NewPtrIncrementalAlterConfigsRequest())
+		req.Resources = append(req.Resources, altering(resourceTopic, topic.Name, alteration{"retention.ms", opSet, "7"}))
+		return req
+	case 61:
+		req := at(version, kmsg.NewPtrDescribeProducersRequest())
+		req.Topics = []kmsg.DescribeProducersRequestTopic{{Topic: topic.Name, Partitions: []int32{0}}}
+		return req
+	case 74:
+		req := at(version, kmsg.NewPtrListConfigResourcesRequest())
+		req.ResourceTypes = []int8{resourceTopic}
+		return req
+	case 75:
+		return pageRequest(1, nil, topic.Name)
+	}
+	return nil
+}

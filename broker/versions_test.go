@@ -93,6 +93,9 @@ func sample(key, version int16, topic *Topic) kmsg.Request {
 	if req := groupSample(key, version, topic); req != nil {
 		return req
 	}
+	if req := sampleAdmin(key, version, topic); req != nil {
+		return req
+	}
 	req := kmsg.RequestForKey(key)
 	req.SetVersion(version)
 	switch r := req.(type) {

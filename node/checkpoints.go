@@ -110,7 +110,9 @@ func (n *Node) writeCheckpoint(offsets *logdir.Offsets, value func(partition.Che
 
 // forget removes what the checkpoint files say of partitions by these names, durably, so that nothing of a deleted topic
 // is ever read as if it were of a new one with its name.
-func (d *dataDir) forget(topic string, partitions int32) error { return d.forgetFrom(topic, 0, partitions) }
+func (d *dataDir) forget(topic string, partitions int32) error {
+	return d.forgetFrom(topic, 0, partitions)
+}
 
 // forgetFrom is forget for the partitions from first to end-1.
 func (d *dataDir) forgetFrom(topic string, first, end int32) error {

@@ -36,7 +36,9 @@ func (c *Config) settings(n *Node) []broker.ServerConfig {
 	text := func(name, value, byDefault, doc string) broker.ServerConfig {
 		return broker.ServerConfig{Name: name, Value: value, Default: byDefault, Type: topicconfig.String, Doc: doc}
 	}
-	given := func(name, value, doc string) broker.ServerConfig { return text(name, value, "", doc) }
+	given := func(name, value, doc string) broker.ServerConfig {
+		return broker.ServerConfig{Name: name, Value: value, Type: topicconfig.List, Doc: doc}
+	}
 	number := func(name string, value, byDefault int, doc string) broker.ServerConfig {
 		return broker.ServerConfig{
 			Name: name, Value: strconv.Itoa(value), Default: strconv.Itoa(byDefault), Type: topicconfig.Int, Doc: doc,
