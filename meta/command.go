@@ -1,8 +1,8 @@
 package meta
 
-// Command is one change to the state. The types of this package are the only ones: [CreateTopic], [DeleteTopic],
-// [CreatePartitions], [SetTopicConfigs], [RaiseLeaderEpochs], [RegisterNode], [AllocateProducerIDs], [PutKv],
-// [PutKvIfAbsent], [DeleteKv], [DeleteKvIfMatches] and [CasKv]. Their fields must not change while they are proposed.
+// Command is one change to the state. The types of this package are the only ones: [CreateTopic], [AdoptTopic],
+// [DeleteTopic], [CreatePartitions], [SetTopicConfigs], [RaiseLeaderEpochs], [RegisterNode], [AllocateProducerIDs],
+// [RaiseProducerIDs], [PutKv], [PutKvIfAbsent], [DeleteKv], [DeleteKvIfMatches] and [CasKv]. Their fields must not change while they are proposed.
 type Command interface {
 	// Type is the number of the command: its's first byte in an entry.
 	Type() uint8
@@ -24,8 +24,10 @@ const (
 	numCreateTopic         = 50
 	numDeleteTopic         = 51
 	numCreatePartitions    = 52
+	numAdoptTopic          = 53
 	numSetTopicConfigs     = 60
 	numRaiseLeaderEpochs   = 70
+	numRaiseProducerIDs    = 120
 )
 
 // encodeCommand returns a command's bytes: its number, then its fields.
@@ -61,11 +63,15 @@ func decodeCommand(r *reader) Command {
 		return CreatePartitions{ID: r.id(), Expected: r.i32(), Total: r.i32()}
 	case numSetTopicConfigs:
 		return SetTopicConfigs{ID: r.id(), ExpectedVersion: r.u64(), Configs: decodeConfigs(r)}
+	case numAdoptTopic:
+		return decodeAdoptTopic(r)
 	case numRaiseLeaderEpochs:
 		return decodeRaiseLeaderEpochs(r)
+	case numRaiseProducerIDs:
+		return RaiseProducerIDs{Next: r.u64()}
 	default:
 		if r.err == nil {
-			r.err = &VersionError{What: "command type", Got: uint64(number), Known: numRaiseLeaderEpochs}
+			r.err = &VersionError{What: "command type", Got: uint64(number), Known: numRaiseProducerIDs}
 		}
 		return nil
 	}

@@ -33,12 +33,13 @@
 //	 22 -  29   streams and objects
 //	 30 -  45   tables, partitions, buckets, their coordinator
 //	 46 -  48   consumer group offsets
-//	 50 -  59   topics: CreateTopic 50, DeleteTopic 51, CreatePartitions 52
+//	 50 -  59   topics: CreateTopic 50, DeleteTopic 51, CreatePartitions 52, AdoptTopic 53
 //	 60 -  69   configs: SetTopicConfigs 60
 //	 70 -  79   leader epochs: RaiseLeaderEpochs 70
 //	 80 -  89   users and their credentials
 //	 90 -  99   ACLs
 //	100 - 109   quotas
 //	110 - 119   cluster features and in-sync sets
-//	120 - 255   free
+//	120         RaiseProducerIDs
+//	121 - 255   free
 package meta

@@ -59,6 +59,8 @@ type Entry struct {
 //                  incarnation id, address str,     configs              list of (name str, value str) in the
 //                  slots u32                                             order of the names, each once
 // AllocateProducerIDs 20  node i32, node epoch i64, count u32
+// AdoptTopic 53           id, name str, list of leader epoch i32, configs
+// RaiseProducerIDs 120    next u64
 
 // Encode returns the entry's bytes. It fails if a string is not UTF-8 or the number of commands is out of range.
 func (e Entry) Encode() ([]byte, error) {

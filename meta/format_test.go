@@ -143,8 +143,8 @@ func TestML1_WhatANewerVersionWroteIsNamedAsSuch(t *testing.T) {
 	}{
 		{"entry", entry, 4, 2, VersionError{What: "entry version", Got: 2, Known: 1}},
 		{"codec", entry, 33, 9, VersionError{What: "command codec version", Got: 9, Known: 1}},
-		{"command", entry, 38, 200, VersionError{What: "command type", Got: 200, Known: 70}},
-		{"command that this build does not have", entry, 38, 1, VersionError{What: "command type", Got: 1, Known: 70}},
+		{"command", entry, 38, 200, VersionError{What: "command type", Got: 200, Known: 120}},
+		{"command that this build does not have", entry, 38, 1, VersionError{What: "command type", Got: 1, Known: 120}},
 		{"snapshot", snapshot, 4, 3, VersionError{What: "snapshot version", Got: 3, Known: 1}},
 		{"streams", snapshot, 61, 4, VersionError{What: "number of streams in the snapshot", Got: 4}},
 	} {

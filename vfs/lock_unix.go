@@ -9,8 +9,9 @@ import (
 	"syscall"
 )
 
-// Lock takes a flock. It belongs to the open file, so a second Lock in the same process is refused as well, and the
-// kernel drops it when the process ends.
+// Lock takes a flock and a record lock over the whole file. The first belongs to the open file, so that a second Lock in
+// the same process is refused as well; the second is what a JVM takes, so that Apache Kafka and this process keep each
+// other out of a directory. The kernel drops both when the process ends.
 func (osFS) Lock(name string) (io.Closer, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, filePerm)
 	if err != nil {
@@ -24,10 +25,17 @@ func (osFS) Lock(name string) (io.Closer, error) {
 	l := &osFile{f: f, raw: raw}
 	err = l.control("flock", func(fd int) error { return syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB) })
 	if err == nil {
+		err = l.control("fcntl", func(fd int) error {
+			whole := syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart}
+			return syscall.FcntlFlock(uintptr(fd), setRecordLock, &whole)
+		})
+	}
+	if err == nil {
 		return f, nil
 	}
 	f.Close()
-	if pathErr := err.(*fs.PathError); pathErr.Err == syscall.EWOULDBLOCK {
+	switch err.(*fs.PathError).Err {
+	case syscall.EWOULDBLOCK, syscall.EACCES:
 		return nil, &fs.PathError{Op: "lock", Path: name, Err: ErrLocked}
 	}
 	return nil, err
