@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -118,8 +119,20 @@ type groupAnswer struct {
 func (c *call) later(asked []asked, respond func(answers []coordinator.Answer) kmsg.Response) *groupAnswer {
 	return &groupAnswer{
 		correlation: c.correlation, tagged: c.api.taggedResponseHeader(c.version), version: c.version,
-		size: 2 * len(c.body), deadline: c.arrived.Add(groupTimeout), asked: asked, respond: respond,
+		size: c.held(), deadline: c.arrived.Add(groupTimeout), asked: asked, respond: respond,
 	}
+}
+
+// held is about how many bytes an answer keeps of its decoded request. A small one is not worth walking through.
+func (c *call) held() int {
+	if len(c.body) < 1<<10 {
+		return 8 * len(c.body)
+	}
+	cost, err := c.api.shape.cost(c.body, c.version, c.api.isFlexible(c.version), math.MaxInt32)
+	if err != nil {
+		return len(c.body) // it was decoded, so it does not happen
+	}
+	return int(cost)
 }
 
 // laterAs is [call.later] for one question with an answer of type A.

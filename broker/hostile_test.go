@@ -173,6 +173,18 @@ func inflated(size int) map[string]struct {
 		"list partitions":         {2, 1, join(make([]byte, 4), count(1), []byte{0, 0}, count(size/12), make([]byte, size))},
 		"create topics":           {19, 5, join(compact(size/10), repeat(size/10, 1, 0, 0, 0, 1, 0, 1, 1, 1, 0), make([]byte, 6))},
 		"coordinator keys":        {10, 4, join([]byte{0}, compact(size), repeat(size, 1), []byte{0})},
+		"commit topics":           {8, 8, join([]byte{1, 0, 0, 0, 0, 1, 0}, compact(size/3), repeat(size/3, 1, 1, 0), []byte{0})},
+		"commit partitions":       {8, 8, join([]byte{1, 0, 0, 0, 0, 1, 0}, compact(1), []byte{1}, compact(size/18), repeat(size/18, make([]byte, 18)...), []byte{0, 0})},
+		"offsets of topics":       {9, 6, join([]byte{1}, compact(size/3), repeat(size/3, 1, 1, 0), []byte{0})},
+		"offsets of groups":       {9, 8, join(compact(size/3), repeat(size/3, 1, 0, 0), []byte{0, 0})},
+		"offsets of partitions":   {9, 8, join(compact(1), []byte{1}, compact(1), []byte{1}, compact(size/4), make([]byte, size), []byte{0, 0, 0, 0})},
+		"join protocols":          {11, 6, join([]byte{1}, make([]byte, 8), []byte{1, 0, 1}, compact(size/3), repeat(size/3, 1, 1, 0), []byte{0})},
+		"leaving members":         {13, 4, join([]byte{1}, compact(size/3), repeat(size/3, 1, 0, 0), []byte{0})},
+		"assignments":             {14, 4, join([]byte{1, 0, 0, 0, 0, 1, 0}, compact(size/3), repeat(size/3, 1, 1, 0), []byte{0})},
+		"described groups":        {15, 5, join(compact(size), repeat(size, 1), []byte{0, 0})},
+		"state filter":            {16, 4, join(compact(size), repeat(size, 1), []byte{0})},
+		"deleted groups":          {42, 2, join(compact(size), repeat(size, 1), []byte{0})},
+		"deleted offsets":         {47, 0, join([]byte{0, 0}, count(size/6), repeat(size/6, make([]byte, 6)...))},
 	}
 }
 
