@@ -311,6 +311,29 @@ func TestFlushMsSyncsInTheBackground(t *testing.T) {
 	})
 }
 
+func TestANewFlushMsCountsFromItsChangeOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, FlusherOptions{})
+		defer b.close()
+		f := newFakeStore()
+		l := b.log(f, map[string]string{"tidemark.flush": "os", "flush.ms": "3600000"})
+		appendOne(t, l)
+		l.SetConfig(newSettingsOf(t, map[string]string{"tidemark.flush": "os", "flush.ms": "1000"}))
+		<-time.After(999 * time.Millisecond)
+		synctest.Wait()
+		require.Empty(t, f.synced())
+		<-time.After(time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, []int64{1}, f.synced())
+
+		appendOne(t, l)
+		l.SetConfig(newSettingsOf(t, map[string]string{"tidemark.flush": "os"}))
+		<-time.After(time.Hour)
+		synctest.Wait()
+		require.Equal(t, []int64{1}, f.synced(), "it is not asked for any more")
+	})
+}
+
 func TestFlushEverySyncsEachAppendAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, FlusherOptions{})

@@ -193,8 +193,11 @@ func (l *Log) SetConfig(c topicconfig.Config) {
 	l.store.SetConfig(s.logConfig(l.maintainer.options.ProducerExpiry))
 	behind := l.syncer.durable.Load() < l.store.LogEnd()
 	l.appending.Unlock()
-	if s.mode != flushOS && behind {
+	switch {
+	case s.mode != flushOS && behind:
 		l.syncer.kick()
+	case behind:
+		l.rearmFlush(s) // flush.ms counts from now on
 	}
 	l.scheduleUpkeep()
 }

@@ -37,6 +37,14 @@ func (l *Log) armFlush(s *settings) {
 	l.arm(&l.upkeep.flush, l.now().Add(delay))
 }
 
+// rearmFlush starts the clock of flush.ms anew, or stops it.
+func (l *Log) rearmFlush(s *settings) {
+	l.upkeep.mu.Lock()
+	l.upkeep.flush = time.Time{}
+	l.upkeep.mu.Unlock()
+	l.armFlush(s)
+}
+
 // arm sets one of the deadlines of l.upkeep unless it is set.
 func (l *Log) arm(deadline *time.Time, at time.Time) {
 	l.upkeep.mu.Lock()
