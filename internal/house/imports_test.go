@@ -30,6 +30,7 @@ var allowedImports = map[string][]string{
 	"objstore/faultstore":   {"objstore"},
 	"objstore/objstoretest": {"objstore"},
 
+	"stream":                     {"stream/catalog"},
 	"stream/catalog":             nil,
 	"stream/catalog/catalogtest": {"stream/catalog"},
 
