@@ -11,7 +11,7 @@ import (
 type Administration interface {
 	// CreatePartitions adds partitions to topics, each on its own merits, and returns one error (or nil) for each, in
 	// order. When it returns, new partitions are durable, are in Topics, and can be written to. Errors match
-	// [ErrUnknownTopicID], [ErrPartitionsChanged] or the context's error.
+	// [ErrUnknownTopicID], [ErrPartitionsChanged], [ErrTooManyPartitions], partition.ErrStorage or the context's error.
 	CreatePartitions(ctx context.Context, topics []CreatePartitions) []error
 
 	// SetTopicConfigs replaces the overrides of topics, each on its own merits, and returns one error (or nil) for each,
