@@ -70,11 +70,12 @@ func atItem(b batch.Batch, offset int64, verbatim bool) GroupItem {
 
 func (l *Log) appendOne(item GroupItem) (Appended, error) {
 	l.mu.Lock()
-	one := l.mu.stage.one[:]
-	one[0] = item
-	flush := l.appendLocked(one)
-	result, err := one[0].Result, one[0].Err
-	one[0] = GroupItem{}
+	st := l.beginStage()
+	st.one[0] = item
+	flush := l.appendLocked(st.one[:])
+	result, err := st.one[0].Result, st.one[0].Err
+	st.one[0] = GroupItem{}
+	l.endStage()
 	l.mu.Unlock()
 	if err == nil && flush {
 		_, err = l.flush(false)
@@ -137,7 +138,7 @@ func (l *Log) mustRoll(c *Config, now int64, h *batch.Header) (bool, error) {
 	if last := h.LastOffset() - s.base; last > math.MaxInt32 {
 		return true, nil
 	}
-	staged := &l.mu.stage
+	staged := l.mu.stage
 	size := s.size.Load() + staged.bytes
 	if size == 0 {
 		return false, nil
@@ -183,6 +184,8 @@ func (l *Log) AppendMayBlock(bytes int, maxTimestamp int64) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.beginStage()
+	defer l.endStage()
 	h := batch.Header{Length: int32(bytes - 12), MaxTimestamp: maxTimestamp, BaseOffset: l.end.Load()}
 	roll, err := l.mustRoll(c, l.env.nowMs(), &h)
 	return roll || err != nil

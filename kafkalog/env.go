@@ -39,6 +39,7 @@ type Env struct {
 	jitter  func(n int64) int64
 	files   *handleCache
 	roll    *rollFlusher
+	stages  sync.Pool // of *stage, empty ones
 	windows sync.Pool // of *window
 	copies  sync.Pool // of *copyBuffer
 
@@ -72,6 +73,7 @@ func NewEnv(o EnvOptions) *Env {
 		roll:   newRollFlusher(o),
 	}
 	e.fs = e.files.fileSystem() // what is opened beside the cache makes room for itself as well
+	e.stages.New = func() any { return new(stage) }
 	e.windows.New = func() any { return new(window) }
 	e.copies.New = func() any { return new(copyBuffer) }
 	e.mu.logs = make(map[*Log]struct{})

@@ -31,7 +31,9 @@ type GroupItem struct {
 // If the configuration asks for a flush, one covers all; its failure is the error of every item that was appended.
 func (l *Log) AppendGroup(items []GroupItem) {
 	l.mu.Lock()
+	l.beginStage()
 	flush := l.appendLocked(items)
+	l.endStage()
 	l.mu.Unlock()
 	if !flush {
 		return
@@ -52,7 +54,8 @@ const (
 )
 
 // stage is the batches that wait for one write. Their offsets are assigned and the producers know them; nothing else
-// does. Its memory is used again and again.
+// does. A log has one while it appends. Its memory is used again and again, by whichever log appends next: that of a
+// thousand logs at rest would be much.
 type stage struct {
 	batches []staged
 	headers []headerSpace // patched headers of verbatim batches, by index in batches
@@ -89,7 +92,19 @@ func (st *stage) clear() {
 	st.bytes = 0
 }
 
-// appendLocked appends the items and reports whether the flush policy wants a flush now.
+// beginStage gives the log a stage for the appends, or the question, at hand.
+func (l *Log) beginStage() *stage {
+	l.mu.stage = l.env.stages.Get().(*stage)
+	return l.mu.stage
+}
+
+// endStage gives the stage back. It is empty.
+func (l *Log) endStage() {
+	l.env.stages.Put(l.mu.stage)
+	l.mu.stage = nil
+}
+
+// appendLocked appends the items and reports whether the flush policy wants a flush now. The log has a stage.
 func (l *Log) appendLocked(items []GroupItem) (flush bool) {
 	c := l.config.Load()
 	now := l.env.nowMs()
@@ -118,7 +133,7 @@ func (l *Log) stageItem(c *Config, now int64, it *GroupItem) {
 		it.Err = err
 		return
 	}
-	st := &l.mu.stage
+	st := l.mu.stage
 	if it.At == NextOffset {
 		h.LeaderEpoch = it.Options.LeaderEpoch
 	}
@@ -155,7 +170,7 @@ func (l *Log) place(c *Config, now int64, b *staged) error {
 		if err := l.settle(); err != nil {
 			return err
 		}
-		st := &l.mu.stage
+		st := l.mu.stage
 		end := l.end.Load()
 		if len(st.batches) > 0 {
 			end = st.end
@@ -214,7 +229,7 @@ func (l *Log) admit(b *staged) error {
 
 // stageBatch patches the header and queues the bytes.
 func (l *Log) stageBatch(c *Config, now int64, b *staged) {
-	st, h, it := &l.mu.stage, &b.header, b.item
+	st, h, it := l.mu.stage, &b.header, b.item
 	if c.LogAppendTime && it.At == NextOffset {
 		b.stamp = now
 	}
@@ -271,7 +286,7 @@ func (l *Log) enterProducer(b *staged) (err error) {
 
 // writeStaged writes the staged batches in one go and answers their items.
 func (l *Log) writeStaged(c *Config) {
-	st := &l.mu.stage
+	st := l.mu.stage
 	if len(st.batches) == 0 {
 		return
 	}
@@ -289,7 +304,7 @@ func (l *Log) writeStaged(c *Config) {
 
 // commitStaged makes the staged batches part of the log, or leaves everything as it was.
 func (l *Log) commitStaged(c *Config) error {
-	st := &l.mu.stage
+	st := l.mu.stage
 	active := l.view.Load().active()
 	before, err := l.markAppend(active)
 	if err == nil {
@@ -313,7 +328,7 @@ func (l *Log) commitStaged(c *Config) error {
 
 // writeBuffers writes what is staged at the position.
 func (l *Log) writeBuffers(position int64) (err error) {
-	st, t := &l.mu.stage, &l.mu.tail
+	st, t := l.mu.stage, &l.mu.tail
 	switch {
 	case len(st.buffers) == 1:
 		_, err = t.file.WriteAt(st.buffers[0], position)
@@ -337,7 +352,7 @@ func (l *Log) writeBuffers(position int64) (err error) {
 
 // applyStaged brings the sidecars up to what was written: first those that are files.
 func (l *Log) applyStaged(c *Config, active *segment) error {
-	st := &l.mu.stage
+	st := l.mu.stage
 	position := active.size.Load()
 	for i := range st.batches {
 		b := &st.batches[i]
@@ -387,7 +402,7 @@ func (l *Log) markAppend(active *segment) (appendMark, error) {
 // rollBack undoes everything that the staged batches changed and returns cause. If that fails the log takes no more
 // appends, since what is on disk is not known.
 func (l *Log) rollBack(active *segment, m appendMark, cause error) error {
-	st := &l.mu.stage
+	st := l.mu.stage
 	l.producers.Lock()
 	for i := len(st.batches) - 1; i >= 0; i-- {
 		l.producers.state.undo(st.batches[i].undo)

@@ -35,7 +35,7 @@ type Log struct {
 	mu struct {
 		sync.Mutex
 		tail    tail
-		stage   stage
+		stage   *stage // nil while nobody appends
 		retired []retiredFile
 		// What a failed truncation left undone, and settle does before the next append.
 		trimOwed    bool // the active file is longer than the log says
