@@ -9,7 +9,7 @@ import (
 // the file, the position and the values, and are found with errors.As.
 var (
 	// ErrStorage is the class of everything that is wrong with the files: [*IOError], [*CorruptionError],
-	// [*ChecksumError], [*UnsupportedVersionError], [*MissingVersionError] and [*SegmentNameError].
+	// [*ChecksumError], [*UnsupportedVersionError] and [*SegmentNameError].
 	ErrStorage = errors.New("kafkalog: storage error")
 
 	// ErrOffsetOutOfRange is the class of reads of offsets that this log does not hold: [*OffsetTooLowError] and
@@ -24,9 +24,6 @@ var (
 
 	// ErrInvalidBatch is the class of [*BatchError]: a batch or a record in it does not encode or decode.
 	ErrInvalidBatch = errors.New("kafkalog: invalid batch")
-
-	// ErrScheduleRunsBackwards is the class of [*ScheduleError].
-	ErrScheduleRunsBackwards = errors.New("kafkalog: schedule runs backwards")
 
 	// ErrFenced is the answer to every append after Fence. Reads go on.
 	ErrFenced = errors.New("kafkalog: log is fenced")
@@ -100,17 +97,6 @@ func (e *ChecksumError) Error() string {
 // Is reports whether target is the error's class, [ErrStorage].
 func (e *ChecksumError) Is(target error) bool { return target == ErrStorage }
 
-// PartialBatchError says that recovery cut a torn batch off the end of a file. It only ever comes with an event: a torn
-// tail is no reason for Open to fail.
-type PartialBatchError struct {
-	Path     string
-	Position int64 // of the torn batch, and the length of the file after the cut
-}
-
-func (e *PartialBatchError) Error() string {
-	return fmt.Sprintf("kafkalog: %s ends in a torn batch at position %d", e.Path, e.Position)
-}
-
 // UnsupportedVersionError is a versioned file that carries another version than the one we read and write. It is of
 // class [ErrStorage].
 type UnsupportedVersionError struct {
@@ -128,19 +114,6 @@ func (e *UnsupportedVersionError) Error() string {
 
 // Is reports whether target is the error's class, [ErrStorage].
 func (e *UnsupportedVersionError) Is(target error) bool { return target == ErrStorage }
-
-// MissingVersionError is a file in a layout from before the format carried a version. It is of class [ErrStorage].
-type MissingVersionError struct {
-	Artifact string
-	Path     string
-}
-
-func (e *MissingVersionError) Error() string {
-	return fmt.Sprintf("kafkalog: %s %s has no version", e.Artifact, e.Path)
-}
-
-// Is reports whether target is the error's class, [ErrStorage].
-func (e *MissingVersionError) Is(target error) bool { return target == ErrStorage }
 
 // SegmentNameError is a `.log` file whose name is not an offset of 20 digits. It is of class [ErrStorage].
 type SegmentNameError struct {
@@ -240,19 +213,6 @@ func (e *ArgumentError) Error() string {
 
 // Is reports whether target is the error's class, [ErrInvalidArgument].
 func (e *ArgumentError) Is(target error) bool { return target == ErrInvalidArgument }
-
-// ScheduleError is a batch that is due before something already stored on a log with a monotonic schedule. It is of
-// class [ErrScheduleRunsBackwards].
-type ScheduleError struct {
-	DeliveryTime int64 // of the refused batch, ms since the Unix epoch
-}
-
-func (e *ScheduleError) Error() string {
-	return fmt.Sprintf("kafkalog: delivery time %d is before that of a stored batch", e.DeliveryTime)
-}
-
-// Is reports whether target is the error's class, [ErrScheduleRunsBackwards].
-func (e *ScheduleError) Is(target error) bool { return target == ErrScheduleRunsBackwards }
 
 // OutOfOrderSequenceError is a client's batch that does not follow its producer's last one. Nothing was written. It is
 // of class [ErrOutOfOrderSequence].

@@ -103,13 +103,6 @@ func (c *handleCache) block() *[entryBlockBytes]byte {
 
 func (c *handleCache) putBlock(block *[entryBlockBytes]byte) { c.blocks.Put(block) }
 
-// openFiles returns how many descriptors are open, pinned ones included.
-func (c *handleCache) openFiles() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.mu.open + c.mu.pinned
-}
-
 // acquire returns the open file, which stays open and readable until the matching release, whatever happens to its name
 // in between. It does not allocate while the file is open. Otherwise it opens the file, which blocks on the device. It
 // fails with [ErrClosed] after close or remove.

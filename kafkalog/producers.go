@@ -60,20 +60,6 @@ func newProducerState() *producerState {
 	return &producerState{producers: make(map[int64]*producerEntry)}
 }
 
-// clone returns a copy that shares nothing.
-func (p *producerState) clone() *producerState {
-	c := &producerState{
-		producers: make(map[int64]*producerEntry, len(p.producers)),
-		ongoing:   slices.Clone(p.ongoing), held: slices.Clone(p.held),
-		mapEnd: p.mapEnd, lastSnap: p.lastSnap, widened: p.widened,
-	}
-	for id, e := range p.producers {
-		copied := *e
-		c.producers[id] = &copied
-	}
-	return c
-}
-
 // check decides whether a data batch may be appended, before anything is. isDup says that the batch is stored already,
 // as dup; nothing is appended then. Errors are [*ProducerEpochError], [*OutOfOrderSequenceError] and
 // [*TransactionStateError].
@@ -412,21 +398,4 @@ func (p *producerState) active() []ActiveProducer {
 		})
 	}
 	return all
-}
-
-// transactionStart returns the first offset of the producer's open transaction.
-func (p *producerState) transactionStart(id int64) (int64, bool) {
-	if e := p.producers[id]; e != nil && e.txnFirst >= 0 {
-		return e.txnFirst, true
-	}
-	return 0, false
-}
-
-// markerState returns what a coordinator's marker is checked against; -1 is an epoch that is not known.
-func (p *producerState) markerState(id int64) (epoch int16, coordinatorEpoch int32, open bool) {
-	e := p.producers[id]
-	if e == nil {
-		return -1, -1, false
-	}
-	return e.epoch, e.coordinatorEpoch, e.txnFirst >= 0
 }

@@ -180,13 +180,6 @@ func (f *rollFlusher) failure(q *rollQueue) error {
 	return q.err
 }
 
-// pending reports whether q has a job queued or running.
-func (f *rollFlusher) pending(q *rollQueue) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(q.jobs) > 0 || q.active
-}
-
 // end drops the queued jobs of q and waits for the running one. Nothing of q runs after it.
 func (f *rollFlusher) end(q *rollQueue) {
 	f.mu.Lock()

@@ -252,24 +252,6 @@ func (s *snapshotFiles) removeStray(bases []int64) error {
 	return nil
 }
 
-// newestValid returns the highest offset at or below limit at which there is a snapshot that can be read. It deletes
-// nothing.
-func (s *snapshotFiles) newestValid(limit int64) (offset int64, found bool, err error) {
-	for _, offset := range slices.Backward(s.all()) {
-		if offset > limit {
-			continue
-		}
-		_, err := s.read(offset)
-		if err == nil {
-			return offset, true, nil
-		}
-		if !damaged(err) {
-			return 0, false, err
-		}
-	}
-	return 0, false, nil
-}
-
 // damaged reports whether the error says what is in a file, and not that it could not be read.
 func damaged(err error) bool {
 	var corruption *CorruptionError

@@ -235,25 +235,6 @@ func TestStraySnapshotsAreThoseOfNoSegmentButTheOneOfACleanClose(t *testing.T) {
 	}
 }
 
-func TestTheNewestValidSnapshotIsTheOneThatCanBeRead(t *testing.T) {
-	fsys := &probeFS{FS: newPartsFS(t)}
-	files := newTestSnapshots(t, fsys, 10, 20, 30, 40)
-	storeFile(t, fsys.FS, files.path(30), []byte("damage"))
-	for limit, want := range map[int64]int64{100: 40, 40: 40, 39: 20, 20: 20, 19: 10, 9: -1} {
-		offset, found, err := files.newestValid(limit)
-		require.NoError(t, err)
-		require.Equal(t, want >= 0, found, "limit %d", limit)
-		if found {
-			require.Equal(t, want, offset, "limit %d", limit)
-		}
-	}
-	requireSnapshots(t, files, 10, 20, 30, 40)
-
-	fsys.failOnce("read")
-	_, _, err := files.newestValid(100)
-	require.ErrorIs(t, err, errInjected, "a file that cannot be read is not a damaged one")
-}
-
 func TestAMissingSnapshotIsAnError(t *testing.T) {
 	files := newTestSnapshots(t, newPartsFS(t))
 	_, err := files.read(5)

@@ -187,15 +187,6 @@ func (x *txnIndex) collectFirst(count int, dst []AbortedTxn, start, end int64) (
 // errStop ends a walk over entries early.
 var errStop = errors.New("stop")
 
-// all returns every aborted transaction of the segment.
-func (x *txnIndex) all() ([]AbortedTxn, error) {
-	var all []AbortedTxn
-	return all, x.each(func(_ int, t AbortedTxn) error {
-		all = append(all, t)
-		return nil
-	})
-}
-
 // verify reads the whole file and fails with a [*CorruptionError] at the first entry that cannot be right.
 func (x *txnIndex) verify() error {
 	last := x.base - 1
@@ -325,15 +316,6 @@ func (x *txnIndex) cut(count int) error {
 	x.torn = false
 	x.view.Store(view)
 	return nil
-}
-
-// rename gives the file, if there is one, a new name.
-func (x *txnIndex) rename(name string) error {
-	err := x.file.rename(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 // loaded returns the view and looks at the file if nobody did.

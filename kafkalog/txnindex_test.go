@@ -60,8 +60,6 @@ func TestASegmentWithoutAbortsHasNoTxnIndexFile(t *testing.T) {
 		require.NoError(t, x.reset())
 		require.NoError(t, x.sync())
 		require.NoError(t, x.seal())
-		require.NoError(t, x.rename(txnIndexPath+swapSuffix))
-		require.NoError(t, x.rename(txnIndexPath))
 		require.NoError(t, x.file.remove())
 	}
 	_, err := fsys.Stat(txnIndexPath)
@@ -223,7 +221,7 @@ func TestARenamedTxnIndexIsReadUnderItsNewName(t *testing.T) {
 	fsys := newPartsFS(t)
 	x := newTestTxnIndex(fsys)
 	require.NoError(t, x.append(fourAborts()[0]))
-	require.NoError(t, x.rename(txnIndexPath+deletedSuffix))
+	require.NoError(t, x.file.rename(txnIndexPath+deletedSuffix))
 	require.Equal(t, txnIndexPath+deletedSuffix, x.file.path())
 	requireTxns(t, x, fourAborts()[0])
 	require.NoError(t, x.file.remove())

@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/tidemark-io/tidemark/broker"
@@ -18,14 +17,6 @@ import (
 const deletingPrefix = "node/deleting/"
 
 func deletingKey(id meta.TopicID) string { return deletingPrefix + hex.EncodeToString(id[:]) }
-
-// deletingID reads what deletingKey wrote.
-func deletingID(key string) (meta.TopicID, bool) {
-	var id meta.TopicID
-	text, ok := strings.CutPrefix(key, deletingPrefix)
-	n, err := hex.Decode(id[:], []byte(text))
-	return id, ok && err == nil && n == len(id) && len(text) == 2*len(id)
-}
 
 // deleteTopic deletes a topic. When the metadata log has it, the topic is gone for good, wherever a crash comes after.
 // When deleteTopic returns nil, its logs are closed as deleted too, and its directories have names under which nobody
