@@ -327,3 +327,23 @@ func TestPartitionForIsJavasHash(t *testing.T) {
 		require.Equal(t, (hash&0x7fffffff)%50, coordinator.PartitionFor(group, 50), fmt.Sprintf("%q", group))
 	}
 }
+
+func TestF70_OffsetsOfATopicThatWentAwayWhileTheCoordinatorWasDownAreResidue(t *testing.T) {
+	gone := map[string]bool{}
+	r := newRig(t, func(c *coordinator.Config) {
+		c.TopicExists = func(name string, _ [16]byte) bool { return !gone[name] }
+	})
+	members, generation := r.stable("g", 1)
+	require.NoError(t, r.commit(committing("g", members[0], generation, "t", 0, 7)))
+	require.NoError(t, r.commit(committing("g", members[0], generation, "u", 0, 8)))
+	gone["t"] = true // and nobody was told
+	r.restart()
+	all := do[*coordinator.FetchAnswer](r, &coordinator.Fetch{Group: "g", All: true})
+	require.Len(t, all.Topics, 1)
+	require.Equal(t, "u", all.Topics[0].Topic)
+	r.pass(600_000)
+	delete(gone, "t")
+	r.restart()
+	require.Equal(t, int64(-1), r.committed("g", "t", 0), "the sweep has removed it")
+	require.Equal(t, int64(8), r.committed("g", "u", 0))
+}
