@@ -147,7 +147,7 @@ func TestRecordsOfUnknownTypesArePassedOverAndUnknownVersionsAreNot(t *testing.T
 		require.ErrorIs(t, r.commit("g", 0, 2), coordinator.ErrNotAvailable)
 		synctest.Wait()
 		require.Len(t, r.events.failed, 1, "not read again at once")
-		time.Sleep(10 * time.Second)
+		<-time.After(10 * time.Second) // of the bubble
 		_ = r.commit("g", 0, 2)
 		synctest.Wait()
 		require.Len(t, r.events.failed, 2)
@@ -168,9 +168,9 @@ func TestSessionsEndByTheClock(t *testing.T) {
 		state := func() coordinator.State {
 			return wait[*coordinator.Description](t, r.runner.Submit(&coordinator.Describe{Group: "g"})).State
 		}
-		time.Sleep(9_999 * time.Millisecond)
+		<-time.After(9_999 * time.Millisecond) // of the bubble
 		require.Equal(t, coordinator.Stable, state())
-		time.Sleep(2 * time.Millisecond)
+		<-time.After(2 * time.Millisecond) // of the bubble
 		require.Equal(t, coordinator.Empty, state())
 		r.close()
 	})
