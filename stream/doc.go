@@ -1,6 +1,8 @@
 // Package stream is the engine of ordered streams on an object store.
 //
-// So far it holds the formats: what is written to a store and read back, byte for byte.
+// So far it exports the formats: what is written to a store and read back, byte for byte. Below them stands the writer of
+// the write-ahead log, which the engine will own: walQueue decides which records go out together, in which window, and
+// which are acknowledged; walWriter runs what it decides.
 //
 //	record       one append of one stream: [Record]
 //	frame        a record in the write-ahead log: [Frame]

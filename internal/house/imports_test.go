@@ -30,7 +30,7 @@ var allowedImports = map[string][]string{
 	"objstore/faultstore":   {"objstore"},
 	"objstore/objstoretest": {"objstore"},
 
-	"stream":                     {"stream/catalog"},
+	"stream":                     {"objstore", "stream/catalog"},
 	"stream/catalog":             nil,
 	"stream/catalog/catalogtest": {"stream/catalog"},
 
@@ -57,9 +57,14 @@ var allowedImports = map[string][]string{
 		"config", "node", "kafkalog", "batch", "vfs", "vfs/overlay", "logdir", "meta", "topicconfig",
 	},
 
-	"internal/house":  nil,
-	"internal/ledger": nil,
+	"internal/budget":  nil,
+	"internal/house":   nil,
+	"internal/nearest": nil,
+	"internal/ledger":  nil,
 }
+
+// leaves are small things that know nothing of the house and that any package may use.
+var leaves = []string{"internal/budget", "internal/nearest"}
 
 // allowedModules says, for each package promised to library users, which third-party modules it may reach, by any
 // number of steps. What is not a row may reach any module of go.mod.
@@ -77,7 +82,7 @@ func TestEveryImportIsInTheTable(t *testing.T) {
 			continue
 		}
 		for _, imported := range p.ours() {
-			if !slices.Contains(allowed, imported) {
+			if !slices.Contains(allowed, imported) && !slices.Contains(leaves, imported) {
 				t.Errorf("%s imports %s, which its row does not allow (%v)", p.room(), imported, allowed)
 			}
 		}

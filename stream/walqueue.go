@@ -1,0 +1,198 @@
+package stream
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// errOverCapacity is a record that the WAL cannot take now because too much is on its way to the store (WAL-9). Nothing
+// was changed.
+var errOverCapacity = errors.New("write-ahead log is over its capacity")
+
+// walLimits are the settings of a WAL.
+type walLimits struct {
+	// batchBytes is how long the frames of a group may be, unless it is one frame.
+	batchBytes int
+	// batchInterval is the least time between two groups of an open log, unless they are full.
+	batchInterval time.Duration
+	// maxUnflushed bounds the bytes of frames that are not acknowledged.
+	maxUnflushed int64
+	// inflight is how many windows the log may run ahead of the first one that is not acknowledged; at most 64.
+	inflight int64
+	// maxPutAge bounds how old the proof of the node's epoch may be when a group is acknowledged.
+	maxPutAge time.Duration
+}
+
+// walItem is a record on its way. Its place in the log is known once its group is sealed.
+type walItem struct {
+	record Record
+	offset int64
+	// acked is called once, when the record is durable or its outcome is known to be unknown.
+	acked func(offset int64, err error)
+}
+
+// walGroup is what goes out in one PUT.
+type walGroup struct {
+	window   int64
+	items    []*walItem // in the order of submission
+	size     int        // of the frames
+	first    time.Time  // when the first record came
+	proof    time.Time  // when the node's epoch was last known to be current, at the seal
+	trim     int64
+	uploaded bool
+}
+
+// records returns the group's records in the order of their frames (WAL-4).
+func (g *walGroup) records() []Record {
+	records := make([]Record, len(g.items))
+	for i, item := range g.byPlace() {
+		records[i] = item.record
+	}
+	return records
+}
+
+func (g *walGroup) byPlace() []*walItem {
+	items := slices.Clone(g.items)
+	slices.SortStableFunc(items, func(a, b *walItem) int {
+		return cmp.Or(cmp.Compare(a.record.Stream, b.record.Stream), cmp.Compare(a.record.Base, b.record.Base))
+	})
+	return items
+}
+
+// walQueue decides what goes into which group, when a group is sealed, which window it gets, which may be uploaded and
+// which are acknowledged. It does no I/O and reads no clock; its owner locks it.
+//
+//	submit --> open group --seal--> sealed (in window order) --takeUploads--> in flight --finish--> popped from the head
+type walQueue struct {
+	limits     walLimits
+	next       int64 // the window of the next group
+	open       *walGroup
+	sealed     []*walGroup // those that are not acknowledged, the first one being the oldest
+	started    int         // how many of sealed are in flight or done
+	unflushed  int64
+	lastSeal   time.Time
+	sealedOnce bool
+	trim       int64
+}
+
+func newWALQueue(limits walLimits, start int64) *walQueue {
+	return &walQueue{limits: limits, next: start, trim: -1}
+}
+
+// submit places a record (WAL-1, WAL-9) and seals what is due. proof is the newest one of the node's epoch.
+func (q *walQueue) submit(item *walItem, now, proof time.Time) error {
+	size := FrameLen(item.record)
+	if size > Window {
+		return fmt.Errorf("%w: a frame of %d bytes", ErrRecordTooLarge, size)
+	}
+	// A record that is larger than the capacity may pass alone, so that it does not wait for ever (F-42).
+	if q.unflushed > 0 && q.unflushed+int64(size) > q.limits.maxUnflushed {
+		return errOverCapacity
+	}
+	if q.open != nil && q.open.size+size > min(q.limits.batchBytes, Window) {
+		q.seal(now, proof)
+	}
+	if q.open == nil {
+		q.open = &walGroup{first: now}
+	}
+	q.open.items = append(q.open.items, item)
+	q.open.size += size
+	q.unflushed += int64(size)
+	q.tick(now, proof)
+	return nil
+}
+
+// deadline is when the open group must be sealed; false if there is none (WAL-2 b).
+func (q *walQueue) deadline() (time.Time, bool) {
+	if q.open == nil {
+		return time.Time{}, false
+	}
+	due := q.lastSeal.Add(q.limits.batchInterval)
+	if !q.sealedOnce || due.Before(q.open.first) {
+		due = q.open.first
+	}
+	return due, true
+}
+
+// tick seals the open group if its deadline has come.
+func (q *walQueue) tick(now, proof time.Time) {
+	if due, ok := q.deadline(); ok && !now.Before(due) {
+		q.seal(now, proof)
+	}
+}
+
+// seal gives the open group its window and each of its records its place (WAL-4).
+func (q *walQueue) seal(now, proof time.Time) {
+	g := q.open
+	if g == nil {
+		return
+	}
+	g.window, g.proof, g.trim = q.next, proof, q.trim
+	offset := g.window
+	for _, item := range g.byPlace() {
+		item.offset = offset
+		offset += int64(FrameLen(item.record))
+	}
+	q.open = nil
+	q.next += Window
+	q.lastSeal, q.sealedOnce = now, true
+	q.sealed = append(q.sealed, g)
+}
+
+// takeUploads returns the sealed groups whose upload may start, and takes them as started (WAL-5).
+func (q *walQueue) takeUploads() []*walGroup {
+	first := q.started
+	for q.started < len(q.sealed) && q.sealed[q.started].window < q.sealed[0].window+q.limits.inflight*Window {
+		q.started++
+	}
+	return slices.Clone(q.sealed[first:q.started])
+}
+
+// finish notes that a group is stored, and returns the groups that are acknowledged by that, in order (WAL-6). A group
+// whose proof is too old is not, nor is any behind it: then the error says so (WAL-12).
+func (q *walQueue) finish(g *walGroup, now time.Time) (acked []*walGroup, err error) {
+	g.uploaded = true
+	for len(q.sealed) > 0 && q.sealed[0].uploaded {
+		head := q.sealed[0]
+		if err := q.checkAge(head, now); err != nil {
+			return acked, err
+		}
+		q.sealed = q.sealed[1:]
+		q.started--
+		q.unflushed -= int64(head.size)
+		acked = append(acked, head)
+	}
+	return acked, nil
+}
+
+// checkAge refuses a group that was sealed on a proof that has become too old, by either clock: a machine that slept
+// stops the one, a clock that was set the other.
+func (q *walQueue) checkAge(g *walGroup, now time.Time) error {
+	age := max(now.Sub(g.proof), now.Round(0).Sub(g.proof.Round(0)))
+	if age > q.limits.maxPutAge {
+		return fmt.Errorf("the node's epoch was last known to be current %v ago, at most %v are allowed", age, q.limits.maxPutAge)
+	}
+	return nil
+}
+
+// drain takes all records that are not acknowledged, in the order of submission, when the log has failed (WAL-11).
+func (q *walQueue) drain() []*walItem {
+	var items []*walItem
+	for _, g := range q.sealed {
+		items = append(items, g.items...)
+	}
+	if q.open != nil {
+		items = append(items, q.open.items...)
+	}
+	q.open, q.sealed, q.started, q.unflushed = nil, nil, 0, 0
+	return items
+}
+
+// setTrim moves the trim offset up; lower is no change (WAL-19).
+func (q *walQueue) setTrim(offset int64) { q.trim = max(q.trim, offset) }
+
+// idle reports whether nothing is on its way.
+func (q *walQueue) idle() bool { return q.open == nil && len(q.sealed) == 0 }

@@ -1,0 +1,328 @@
+package stream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/tidemark-io/tidemark/objstore"
+)
+
+// errWALFailed is a log that acknowledges nothing more. The outcome of what was not acknowledged is unknown: recovery may
+// find it. The node must come back under a new epoch (WAL-11).
+var errWALFailed = errors.New("write-ahead log has failed")
+
+// errWALClosed is a log that takes nothing more.
+var errWALClosed = errors.New("write-ahead log is closed")
+
+// walFencedError is a log that met another writer's object in its next window: a newer epoch of the node has taken over.
+// It matches [errWALFailed].
+type walFencedError struct {
+	// Key is the object's key.
+	Key string
+	// ByEpoch is the node epoch in the object's header, or -1 if it has none that can be read.
+	ByEpoch int64
+}
+
+func (e *walFencedError) Error() string {
+	return fmt.Sprintf("write-ahead log was fenced at %q by node epoch %d", e.Key, e.ByEpoch)
+}
+
+// Is matches [errWALFailed].
+func (e *walFencedError) Is(target error) bool { return target == errWALFailed }
+
+// walWriter writes one epoch's WAL: it runs the uploads that a walQueue decides on, and acknowledges in order.
+//
+// Its goroutines are one for deadlines and one for each upload in flight; close waits for all. An acknowledgement runs in
+// one of them, without the lock, one at a time and in the order of submission.
+type walWriter struct {
+	store  objstore.Store
+	prefix WALPrefix
+	epoch  int64
+	proof  func() time.Time // when the node's epoch was last known to be current
+	ctx    context.Context  // ends the uploads
+	cancel context.CancelFunc
+	wake   chan struct{} // the deadline has changed
+	all    sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		queue      *walQueue
+		acks       []walAck
+		delivering bool
+		idle       chan struct{} // closed and replaced whenever nothing is on its way any more
+		closing    bool
+		failed     error
+	}
+}
+
+type walAck struct {
+	item *walItem
+	err  error
+}
+
+// newWALWriter begins the log of an epoch at a window. proof must be safe for concurrent use and not block.
+func newWALWriter(
+	store objstore.Store, prefix WALPrefix, epoch, start int64, limits walLimits, proof func() time.Time,
+) *walWriter {
+	w := &walWriter{store: store, prefix: prefix, epoch: epoch, proof: proof, wake: make(chan struct{}, 1)}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	w.mu.queue = newWALQueue(limits, start)
+	w.mu.idle = make(chan struct{})
+	w.all.Go(w.keepDeadlines)
+	return w
+}
+
+// submit hands a record in and returns at once. acked is called when it is durable, with its logical offset, or with an
+// error that matches [errWALFailed]. The payload must not change before that. [errOverCapacity], [ErrRecordTooLarge] and
+// the failure of the log are returned, and then acked is not called.
+func (w *walWriter) submit(r Record, acked func(offset int64, err error)) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.mu.failed != nil:
+		return w.mu.failed
+	case w.mu.closing:
+		return errWALClosed
+	}
+	if err := w.mu.queue.submit(&walItem{record: r, acked: acked}, time.Now(), w.proof()); err != nil {
+		return err
+	}
+	w.startUploadsLocked()
+	w.pokeLocked()
+	return nil
+}
+
+// trim sets the trim offset that goes into the groups sealed from now on.
+func (w *walWriter) trim(offset int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.queue.setTrim(offset)
+}
+
+// flush seals what is open and waits until nothing is on its way: nil if the log is well then.
+func (w *walWriter) flush(ctx context.Context) error {
+	for {
+		w.mu.Lock()
+		w.mu.queue.seal(time.Now(), w.proof())
+		w.startUploadsLocked()
+		err, done, idle := w.mu.failed, w.quietLocked(), w.mu.idle
+		w.mu.Unlock()
+		if done {
+			return err
+		}
+		select {
+		case <-idle:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// close refuses more records, flushes, and returns when all goroutines have ended. If ctx ends first, what is on its way
+// fails as after a crash.
+func (w *walWriter) close(ctx context.Context) error {
+	w.mu.Lock()
+	w.mu.closing = true
+	w.mu.Unlock()
+	err := w.flush(ctx)
+	if err != nil {
+		w.fail(fmt.Errorf("%w: closed before it was flushed: %w", errWALFailed, err))
+	}
+	w.cancel()
+	w.all.Wait()
+	return err
+}
+
+// quietLocked reports whether everything was acknowledged or failed, and every caller told.
+func (w *walWriter) quietLocked() bool {
+	return w.mu.queue.idle() && len(w.mu.acks) == 0 && !w.mu.delivering
+}
+
+func (w *walWriter) pokeLocked() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// keepDeadlines seals the open group when its time has come.
+func (w *walWriter) keepDeadlines() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		w.mu.Lock()
+		w.mu.queue.tick(time.Now(), w.proof())
+		w.startUploadsLocked()
+		due, waiting := w.mu.queue.deadline()
+		w.mu.Unlock()
+		var expired <-chan time.Time // never, unless a group waits
+		if waiting {
+			timer.Reset(time.Until(due))
+			expired = timer.C
+		}
+		select {
+		case <-expired:
+		case <-w.wake:
+		case <-w.ctx.Done():
+			return
+		}
+	}
+}
+
+func (w *walWriter) startUploadsLocked() {
+	for _, g := range w.mu.queue.takeUploads() {
+		w.all.Go(func() { w.upload(g) })
+	}
+}
+
+// upload stores a group, however often it takes, and settles what follows from the outcome (3.5).
+func (w *walWriter) upload(g *walGroup) {
+	key := w.prefix.Key(WALKey{Epoch: w.epoch, Start: g.window})
+	header := WALHeader{Start: g.window, Node: w.prefix.Node, Epoch: w.epoch, Trim: g.trim}
+	object := EncodeWALObject(header, g.records())
+	for try := 0; ; try++ {
+		err := w.put(key, object)
+		switch {
+		case err == nil:
+			w.finish(g)
+			return
+		case errors.Is(err, errPutAgain):
+		default:
+			w.fail(err)
+			return
+		}
+		if !w.waitToRetry(try) {
+			return // fail or close has told the callers
+		}
+		if err := w.mu.queue.checkAge(g, time.Now()); err != nil { // reads only what never changes
+			w.fail(fmt.Errorf("%w: %w", errWALFailed, err))
+			return
+		}
+	}
+}
+
+// errPutAgain is the outcome of a put that is not known.
+var errPutAgain = errors.New("try the put again")
+
+// put is one try: nil if the object is stored, errPutAgain if that is not known, otherwise the end of the log.
+func (w *walWriter) put(key string, object []byte) error {
+	err := w.store.PutIfAbsent(w.ctx, key, object)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, objstore.ErrExists):
+		return w.compare(key, object)
+	case objstore.Retriable(err) || w.ctx.Err() != nil:
+		return errPutAgain
+	}
+	return fmt.Errorf("%w: %w", errWALFailed, err)
+}
+
+// compare looks at the object that took the key: an earlier try of this group, or another writer's.
+func (w *walWriter) compare(key string, object []byte) error {
+	found, err := w.store.Get(w.ctx, key)
+	switch {
+	case err == nil && bytes.Equal(found, object):
+		return nil
+	case err == nil:
+		return &walFencedError{Key: key, ByEpoch: epochIn(key, found)}
+	case objstore.Retriable(err) || errors.Is(err, objstore.ErrNotFound) || w.ctx.Err() != nil:
+		return errPutAgain
+	}
+	return fmt.Errorf("%w: %w", errWALFailed, err)
+}
+
+func epochIn(key string, object []byte) int64 {
+	h, err := DecodeWALHeader(key, int64(len(object)), object)
+	if err != nil {
+		return -1
+	}
+	return h.Epoch
+}
+
+// Back-off between two tries of one PUT.
+const (
+	minRetry = time.Second
+	maxRetry = time.Minute
+	jitter   = time.Second
+)
+
+// waitToRetry waits before the next try; false if the log has ended.
+func (w *walWriter) waitToRetry(try int) bool {
+	delay := min(minRetry<<min(try, 6), maxRetry) + rand.N(jitter)
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-w.ctx.Done():
+		return false
+	}
+}
+
+// finish notes that a group is stored, and acknowledges what that completes.
+func (w *walWriter) finish(g *walGroup) {
+	w.mu.Lock()
+	if w.mu.failed != nil {
+		w.mu.Unlock()
+		return // its records have failed
+	}
+	acked, err := w.mu.queue.finish(g, time.Now())
+	for _, group := range acked {
+		for _, item := range group.items {
+			w.mu.acks = append(w.mu.acks, walAck{item, nil})
+		}
+	}
+	if err != nil {
+		w.failLocked(fmt.Errorf("%w: %w", errWALFailed, err))
+	}
+	w.startUploadsLocked()
+	w.deliverAndUnlock()
+}
+
+// fail ends the log: every record that is not acknowledged fails, in order (WAL-11).
+func (w *walWriter) fail(err error) {
+	w.mu.Lock()
+	w.failLocked(err)
+	w.deliverAndUnlock()
+}
+
+func (w *walWriter) failLocked(err error) {
+	if w.mu.failed != nil {
+		return
+	}
+	w.mu.failed = err
+	for _, item := range w.mu.queue.drain() {
+		w.mu.acks = append(w.mu.acks, walAck{item, err})
+	}
+	w.cancel()
+}
+
+// deliverAndUnlock calls the acknowledgements that are due, unless another goroutine is doing so and will see them.
+func (w *walWriter) deliverAndUnlock() {
+	if w.mu.delivering {
+		w.mu.Unlock()
+		return
+	}
+	w.mu.delivering = true
+	for len(w.mu.acks) > 0 {
+		acks := w.mu.acks
+		w.mu.acks = nil
+		w.mu.Unlock()
+		for _, a := range acks {
+			a.item.acked(a.item.offset, a.err)
+		}
+		w.mu.Lock()
+	}
+	w.mu.delivering = false
+	if w.quietLocked() {
+		close(w.mu.idle)
+		w.mu.idle = make(chan struct{})
+	}
+	w.mu.Unlock()
+}
