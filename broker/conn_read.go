@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
+
+	"github.com/tidemark-io/tidemark/internal/budget"
 )
 
 // readRequests is the reader goroutine: it reads and executes requests until the connection ends, and records why.
@@ -155,11 +157,11 @@ func (c *conn) reportRefused(h requestHeader, a *api, size int64, why error) err
 // serveRequest reads the frame of a request, executes it and queues its answer.
 func (c *conn) serveRequest(a *api, size int) error {
 	bytes, decoded := c.server.budgetsOf(a, size)
-	if err := bytes.acquire(c.reading, int64(size)); err != nil {
+	if err := bytes.Acquire(c.reading, int64(size)); err != nil {
 		return c.endWith(ClosedShutdown, nil)
 	}
 	out, err := c.readAndExecute(a, size, decoded)
-	bytes.release(int64(size))
+	bytes.Release(int64(size))
 	if err != nil {
 		return err
 	}
@@ -172,7 +174,7 @@ func (c *conn) serveRequest(a *api, size int) error {
 }
 
 // readAndExecute reads a frame into a borrowed buffer and runs its handler. The buffer is back when it returns.
-func (c *conn) readAndExecute(a *api, size int, decoded *budget) (*outgoing, error) {
+func (c *conn) readAndExecute(a *api, size int, decoded *budget.Budget) (*outgoing, error) {
 	if err := c.setRequestDeadline(size); err != nil {
 		return nil, err
 	}
@@ -202,15 +204,15 @@ func (c *conn) newCall(a *api, frame []byte) (*call, error) {
 }
 
 // execute runs the handler of a request, when there is memory for it.
-func (c *conn) execute(call *call, size int, decoded *budget) (*outgoing, error) {
-	cost, err := call.cost(decoded.capacity)
+func (c *conn) execute(call *call, size int, decoded *budget.Budget) (*outgoing, error) {
+	cost, err := call.cost(decoded.Capacity())
 	if err != nil {
 		return nil, c.reportRefused(call.requestHeader, call.api, int64(size), err)
 	}
-	if err := decoded.acquire(c.reading, cost); err != nil {
+	if err := decoded.Acquire(c.reading, cost); err != nil {
 		return nil, c.endWith(ClosedShutdown, nil)
 	}
-	defer decoded.release(cost)
+	defer decoded.Release(cost)
 	out := &outgoing{arrived: call.arrived, done: RequestDone{
 		ConnectionID: c.info.ID, API: call.api.name, Key: call.key, Version: call.version, ClientID: call.clientID, BytesIn: size,
 	}}

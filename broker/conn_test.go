@@ -130,7 +130,7 @@ func TestAPanicReachesNobody(t *testing.T) {
 		require.Equal(t, testClientID, p.ClientID)
 		require.Contains(t, string(p.Stack), "conn_test.go")
 	}
-	held, _ := r.server.control.decoded.used()
+	held, _ := r.server.control.decoded.Used()
 	require.Zero(t, held)
 	r.stillThere()
 }

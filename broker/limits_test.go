@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/tidemark-io/tidemark/internal/budget"
 	"github.com/tidemark-io/tidemark/vfs"
 	"github.com/tidemark-io/tidemark/vfs/memfs"
 )
@@ -65,7 +66,7 @@ func TestASlowRequestIsCutOffAndGivesItsBudgetBack(t *testing.T) {
 			_, err := nc.Write(frame[:sent])
 			require.NoError(t, err)
 			synctest.Wait()
-			held, _ := r.server.large.used()
+			held, _ := r.server.large.Used()
 			if sent > sizeBytes+fixedHeader {
 				require.Equal(t, int64(len(frame)-sizeBytes), held, "the share is taken before the body is read")
 			} else {
@@ -77,7 +78,7 @@ func TestASlowRequestIsCutOffAndGivesItsBudgetBack(t *testing.T) {
 				want = 33 * time.Second // a second more for each MiB
 			}
 			require.Equal(t, want, time.Since(start), name)
-			held, _ = r.server.large.used()
+			held, _ = r.server.large.Used()
 			require.Zero(t, held)
 		}
 		for i := range 3 {
@@ -203,14 +204,14 @@ func TestTheRequestBudgetIsSharedInOrder(t *testing.T) {
 		first := r.begin(frame)  // holds most of the budget and sends no more
 		second := r.begin(frame) // waits
 		third := r.begin(small)  // would find room, and waits its turn
-		held, waiting := r.server.produce.bytes.used()
+		held, waiting := r.server.produce.bytes.Used()
 		require.Equal(t, int64(len(frame)-sizeBytes), held)
 		require.Equal(t, 2, waiting)
 		r.stillThere() // other requests have a budget of their own
 
 		require.NoError(t, first.Close())
 		synctest.Wait()
-		held, waiting = r.server.produce.bytes.used()
+		held, waiting = r.server.produce.bytes.Used()
 		require.Equal(t, int64(len(frame)+len(small)-2*sizeBytes), held)
 		require.Zero(t, waiting)
 		for nc, frame := range map[net.Conn][]byte{third: small, second: frame} {
@@ -218,7 +219,7 @@ func TestTheRequestBudgetIsSharedInOrder(t *testing.T) {
 			require.NoError(t, err)
 			readFrame(t, nc)
 		}
-		held, _ = r.server.produce.bytes.used()
+		held, _ = r.server.produce.bytes.Used()
 		require.Zero(t, held)
 		r.stop()
 	})
@@ -232,7 +233,7 @@ func TestLargeRequestsThatDoNotComeHoldUpOnlyEachOther(t *testing.T) {
 		binary.BigEndian.PutUint32(announced, 70<<20)
 		r.begin(announced)
 		r.begin(announced) // waits for the first
-		held, waiting := r.server.large.used()
+		held, waiting := r.server.large.Used()
 		require.Equal(t, int64(70<<20), held)
 		require.Equal(t, 1, waiting)
 		r.dial().mustProduce(topic, 0, records("x"))
@@ -254,10 +255,10 @@ func TestTheRequestBudgetIsFreeWhileAnAnswerWaits(t *testing.T) {
 		fetch.MaxWaitMillis, fetch.MinBytes = 60_000, 1
 		r.dial().send(fetch)
 		synctest.Wait()
-		for _, b := range []*budget{
+		for _, b := range []*budget.Budget{
 			r.server.produce.bytes, r.server.produce.decoded, r.server.control.bytes, r.server.control.decoded,
 		} {
-			held, _ := b.used()
+			held, _ := b.Used()
 			require.Zero(t, held)
 		}
 		disk.release()

@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/tidemark-io/tidemark/internal/budget"
 )
 
 // Server serves Kafka clients. Make one with [New], give it listeners with [Server.Serve], end it with
@@ -19,9 +21,9 @@ type Server struct {
 	apis     map[int16]*api // by key
 	sessions *sessionCache
 	buffers  buffers
-	large    *budget // bytes of requests above largeRequest
-	produce  budgets // of Produce requests
-	control  budgets // of all others
+	large    *budget.Budget // bytes of requests above largeRequest
+	produce  budgets        // of Produce requests
+	control  budgets        // of all others
 
 	produceRequests sync.Pool // of *kmsg.ProduceRequest
 
@@ -51,9 +53,9 @@ func New(o Options) (*Server, error) {
 		groups:   o.Groups,
 		apis:     make(map[int16]*api),
 		sessions: newSessionCache(max(o.MaxIncrementalFetchSessions, 0)),
-		large:    newBudget(o.QueuedMaxRequestBytes / 2),
-		produce:  budgets{newBudget(o.QueuedMaxRequestBytes / 8), newBudget(o.QueuedMaxRequestBytes / 8)},
-		control:  budgets{newBudget(o.QueuedMaxRequestBytes / 8), newBudget(o.QueuedMaxRequestBytes / 8)},
+		large:    budget.New(o.QueuedMaxRequestBytes / 2),
+		produce:  budgets{budget.New(o.QueuedMaxRequestBytes / 8), budget.New(o.QueuedMaxRequestBytes / 8)},
+		control:  budgets{budget.New(o.QueuedMaxRequestBytes / 8), budget.New(o.QueuedMaxRequestBytes / 8)},
 		stopping: make(chan struct{}),
 	}
 	for _, a := range apiTable() {
@@ -72,17 +74,17 @@ const largeRequest = 2 << 20
 // budgets bound the memory of a class of requests. Who holds a share of decoded has one of bytes, or of Server.large, and
 // waits for nothing more.
 type budgets struct {
-	bytes   *budget // of request bodies
-	decoded *budget // of what they are decoded to
+	bytes   *budget.Budget // of request bodies
+	decoded *budget.Budget // of what they are decoded to
 }
 
 // budgetsOf returns the budget of a request's bytes and that of what it is decoded to.
-func (s *Server) budgetsOf(a *api, size int) (bytes, decoded *budget) {
+func (s *Server) budgetsOf(a *api, size int) (bytes, decoded *budget.Budget) {
 	b := &s.control
 	if a.key == produceKey {
 		b = &s.produce
 	}
-	if int64(size) > min(largeRequest, b.bytes.capacity) {
+	if int64(size) > min(largeRequest, b.bytes.Capacity()) {
 		return s.large, b.decoded
 	}
 	return b.bytes, b.decoded

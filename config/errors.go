@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"strings"
 )
 
 // UnknownKeyError says that there is no key of this name.
@@ -38,36 +37,4 @@ type ValueError struct {
 // Error names the source, the key, the value and the reason.
 func (e *ValueError) Error() string {
 	return fmt.Sprintf("%s: %s is %q: %s", e.Source, e.Key, e.Value, e.Reason)
-}
-
-// Nearest returns the candidate with the fewest edits to name, or "" when the fewest are more than a third of its length.
-func Nearest(name string, candidates []string) string {
-	best, bestEdits := "", len(name)/3+1
-	for _, c := range candidates {
-		if n := edits(strings.ToLower(name), strings.ToLower(c)); n < bestEdits {
-			best, bestEdits = c, n
-		}
-	}
-	return best
-}
-
-// edits is the Levenshtein distance between two names, in bytes.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
+
+	"github.com/tidemark-io/tidemark/internal/nearest"
 )
 
 // FileKey is the flag, and with TIDEMARK_CONFIG the variable, that names the file.
@@ -113,7 +115,7 @@ func (l *loader) flags(flags map[string][]string) layer {
 			l.flagProblems = append(l.flagProblems, out.addPairs(values, source)...)
 		case find(name) == nil:
 			names := append(keyNames(), TopicDefault, FileKey)
-			l.flagProblems = append(l.flagProblems, &UnknownKeyError{Key: name, Nearest: Nearest(name, names), Source: source})
+			l.flagProblems = append(l.flagProblems, &UnknownKeyError{Key: name, Nearest: nearest.Name(name, names), Source: source})
 		default:
 			out[name] = given{values[len(values)-1], source}
 		}
@@ -135,7 +137,7 @@ func (l *loader) environment(environ []string) layer {
 		source := envSource(env)
 		switch name, known := byEnv[env]; {
 		case !known:
-			near := Nearest(env, slices.Collect(maps.Keys(byEnv)))
+			near := nearest.Name(env, slices.Collect(maps.Keys(byEnv)))
 			l.envProblems = append(l.envProblems, &UnknownKeyError{Key: env, Nearest: near, Source: "environment"})
 		case name == FileKey:
 		case name == TopicDefault:
@@ -174,7 +176,7 @@ func (l *loader) file(path string) layer {
 			}
 			out[name] = given{text, source}
 		default:
-			near := Nearest(name, append(keyNames(), TopicDefault, TopicPatterns))
+			near := nearest.Name(name, append(keyNames(), TopicDefault, TopicPatterns))
 			l.fileProblems = append(l.fileProblems, &UnknownKeyError{Key: name, Nearest: near, Source: source})
 		}
 	}

@@ -134,15 +134,15 @@ func (l *Log) admit(ctx context.Context, n int64, mode flushMode) (shares, error
 	if mode == flushOS {
 		return shares{}, nil
 	}
-	h := shares{log: l.syncer.budget.share(n), process: l.flusher.budget.share(n)}
+	h := shares{log: l.syncer.budget.Share(n), process: l.flusher.budget.Share(n)}
 	if mode == flushEvery {
-		h.log = l.syncer.budget.size
+		h.log = l.syncer.budget.Capacity()
 	}
-	if err := l.syncer.budget.acquire(ctx, h.log); err != nil {
+	if err := l.syncer.budget.Acquire(ctx, h.log); err != nil {
 		return shares{}, err
 	}
-	if err := l.flusher.budget.acquire(ctx, h.process); err != nil {
-		l.syncer.budget.release(h.log)
+	if err := l.flusher.budget.Acquire(ctx, h.process); err != nil {
+		l.syncer.budget.Release(h.log)
 		return shares{}, err
 	}
 	return h, nil
@@ -151,10 +151,10 @@ func (l *Log) admit(ctx context.Context, n int64, mode flushMode) (shares, error
 // release gives shares back to the budgets.
 func (s *syncer) release(h shares) {
 	if h.log > 0 {
-		s.budget.release(h.log)
+		s.budget.Release(h.log)
 	}
 	if h.process > 0 {
-		s.flusher.budget.release(h.process)
+		s.flusher.budget.Release(h.process)
 	}
 }
 

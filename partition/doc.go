@@ -28,7 +28,7 @@
 //	                wait in an append that begins a new segment, and holds no other lock of this package meanwhile
 //	Log.mu          life of the log; held for a few instructions
 //	syncer.mu       the open round and whether it is being synced; held over a call of the three below and nothing else
-//	Flusher.mu, budget.mu, Maintainer.mu, upkeep.mu, watchers.mu
+//	Flusher.mu, the budgets, Maintainer.mu, upkeep.mu, watchers.mu
 //	                leaves: nothing is called while one is held
 //
 // No lock but Log.appending is held over I/O, and a sync runs under none.

@@ -3,6 +3,8 @@ package partition
 import (
 	"sync"
 	"time"
+
+	"github.com/tidemark-io/tidemark/internal/budget"
 )
 
 // Defaults of [FlusherOptions].
@@ -47,8 +49,8 @@ func (o FlusherOptions) withDefaults() FlusherOptions {
 // the order in which they became dirty. It is safe for concurrent use and is shared by all logs.
 type Flusher struct {
 	options FlusherOptions
-	budget  *budget       // unsynced bytes of all logs
-	durable chan struct{} // closed: what an append that is durable already waits on
+	budget  *budget.Budget // unsynced bytes of all logs
+	durable chan struct{}  // closed: what an append that is durable already waits on
 
 	mu struct {
 		sync.Mutex
@@ -65,7 +67,7 @@ type Flusher struct {
 // NewFlusher returns a flusher. It starts workers as they are needed. The caller closes it after all its logs.
 func NewFlusher(o FlusherOptions) *Flusher {
 	o = o.withDefaults()
-	f := &Flusher{options: o, budget: newBudget(o.MaxUnsyncedBytes), durable: make(chan struct{})}
+	f := &Flusher{options: o, budget: budget.New(o.MaxUnsyncedBytes), durable: make(chan struct{})}
 	close(f.durable)
 	f.mu.work = sync.NewCond(&f.mu)
 	return f
@@ -91,7 +93,7 @@ type FlusherStats struct {
 
 // Stats returns a snapshot.
 func (f *Flusher) Stats() FlusherStats {
-	held, waiting := f.budget.used()
+	held, waiting := f.budget.Used()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return FlusherStats{

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidemark-io/tidemark/internal/budget"
 	"github.com/tidemark-io/tidemark/kafkalog"
 	"github.com/tidemark-io/tidemark/topicconfig"
 )
@@ -131,7 +132,7 @@ func newLog(o Options, under store, s *settings) *Log {
 	l.mu.closed = make(chan struct{})
 	l.settings.Store(s)
 	l.syncer.flusher = o.Flusher
-	l.syncer.budget = newBudget(o.Flusher.options.MaxUnsyncedBytesPerLog)
+	l.syncer.budget = budget.New(o.Flusher.options.MaxUnsyncedBytesPerLog)
 	l.syncer.sync = l.syncStore
 	l.syncer.advance = l.synced
 	l.syncer.report = l.reportSync

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tidemark-io/tidemark/internal/budget"
 )
 
 // syncer is what the flusher knows of one log: who waits for its next sync, and whether a sync failed.
@@ -15,8 +17,8 @@ import (
 //	                            append B joins round 2 (opened by B) ── the log is queued again ── sync ── B is released
 type syncer struct {
 	flusher *Flusher
-	next    *syncer // in the flusher's queue
-	budget  *budget // unsynced bytes of this log
+	next    *syncer        // in the flusher's queue
+	budget  *budget.Budget // unsynced bytes of this log
 
 	sync    func() (int64, error)     // makes the log durable and returns the offset below which it now is
 	advance func(end int64)           // moves the watermark; runs before the round is released

@@ -3,6 +3,8 @@ package topicconfig
 import (
 	"fmt"
 	"strings"
+
+	"github.com/tidemark-io/tidemark/internal/nearest"
 )
 
 // UnknownNameError says that there is no topic setting of this name. Protocols answer it with INVALID_CONFIG.
@@ -87,37 +89,14 @@ func unknownName(name string) *UnknownNameError {
 	if why := retired(name); why != "" {
 		return &UnknownNameError{Name: name, Retired: why}
 	}
-	return &UnknownNameError{Name: name, Nearest: nearest(name)}
+	return &UnknownNameError{Name: name, Nearest: nearest.Name(name, names())}
 }
 
-// nearest returns the known name with the fewest edits to name, if they are no more than a third of its length.
-func nearest(name string) string {
-	best, bestEdits := "", len(name)/3+1
+// names returns the name of every setting.
+func names() []string {
+	out := make([]string, len(table))
 	for i := range table {
-		if n := edits(name, table[i].Name); n < bestEdits {
-			best, bestEdits = table[i].Name, n
-		}
+		out[i] = table[i].Name
 	}
-	return best
-}
-
-// edits is the Levenshtein distance between two names, in bytes.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
+	return out
 }

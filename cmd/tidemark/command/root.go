@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/tidemark-io/tidemark/config"
+	"github.com/tidemark-io/tidemark/internal/nearest"
 )
 
 // Exit codes of the tidemark command. They are stable: scripts rely on them.
@@ -126,7 +126,7 @@ func flagError(c *cobra.Command, err error) error {
 	}
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if near := config.Nearest(unknown.GetSpecifiedName(), names); near != "" {
+	if near := nearest.Name(unknown.GetSpecifiedName(), names); near != "" {
 		return usagef(c, "%v; did you mean --%s?", err, near)
 	}
 	return usagef(c, "%v", err)
