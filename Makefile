@@ -5,10 +5,13 @@ VERSION ?= dev
 LDFLAGS := -s -w -X github.com/tidemark-io/tidemark/cmd/tidemark/command.version=$(VERSION)
 FUZZTIME ?= 60s
 
-.PHONY: build test lint interop bench bench-kafka nightly fuzz clean
+.PHONY: build release test lint interop bench bench-kafka nightly fuzz clean
 
 build: ## bin/tidemark, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tidemark ./cmd/tidemark
+
+release: ## dist/: static binaries for linux amd64 and arm64, checksums, unit file, board; VERSION=v1.2.3
+	GO='$(GO)' ./scripts/release.sh '$(if $(filter dev,$(VERSION)),$(shell git describe --tags --always --dirty 2>/dev/null || echo dev),$(VERSION))'
 
 test: ## unit, property, fault and crash tests with the race detector; under ten minutes on two cores
 	$(GO) test -race -timeout 20m ./...
