@@ -84,7 +84,7 @@ func newGroup(s *Shard, id string) *group {
 	}
 }
 
-func (g *group) enter(s State) { g.state, g.sinceMs = s, g.shard.now }
+func (g *group) enter(s State) { g.state, g.sinceMs = s, g.shard.wall() }
 
 // ordered is the members in the order in which they came.
 func (g *group) ordered() []*member {

@@ -38,11 +38,11 @@ func (s *Shard) commit(t Ticket, r *Commit) {
 func (s *Shard) offsetOf(r *Commit, o CommittedOffset) *Offset {
 	expire := int64(-1)
 	if r.RetentionMs >= 0 {
-		expire = s.now + r.RetentionMs
+		expire = s.wall() + r.RetentionMs
 	}
 	return &Offset{
 		Offset: o.Offset, LeaderEpoch: o.LeaderEpoch, Metadata: o.Metadata, TopicID: o.TopicID,
-		CommitMs: s.now, ExpireMs: expire,
+		CommitMs: s.wall(), ExpireMs: expire,
 	}
 }
 

@@ -14,8 +14,9 @@ type Reply struct {
 	Answer Answer
 }
 
-// Shard is the groups of one partition of __consumer_offsets. It is for one goroutine. Times are ms since 1970 and may
-// stand still but not go back.
+// Shard is the groups of one partition of __consumer_offsets. It is for one goroutine. The times that it is told are ms
+// since 1970, by a clock that runs evenly: it may stand still but not go back or jump. What is recorded are times of the
+// wall clock, which may differ ([Shard.SetSkew]).
 type Shard struct {
 	config  Config
 	groups  map[string]*group
@@ -26,6 +27,7 @@ type Shard struct {
 	toSweep []string // the groups that the sweep under way has not seen yet
 
 	now     int64
+	skew    int64  // of the wall clock against now
 	members uint64 // how many there ever were: their order
 	out     Output // of the call that runs
 }
@@ -94,6 +96,13 @@ func (s *Shard) Handle(now int64, t Ticket, r Request) *Output {
 	}
 	return s.end()
 }
+
+// SetSkew tells how far the wall clock is ahead of the times that the shard is told, in ms. When somebody sets the wall
+// clock, sessions and rebalances go on as before, and what is recorded has the new time.
+func (s *Shard) SetSkew(ms int64) { s.skew = ms }
+
+// wall is the time of the wall clock.
+func (s *Shard) wall() int64 { return s.now + s.skew }
 
 // Next returns when [Shard.Tick] has something to do.
 func (s *Shard) Next() (at int64, ok bool) { return s.timers.next() }

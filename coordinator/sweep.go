@@ -95,7 +95,7 @@ func (s *Shard) sweepGroup(g *group) (more bool) {
 // lost the last one or the offset was committed; of consumers, those of topics that nobody reads; of other groups with
 // members, none. An offset that was given a time by its client expires then, where it could expire at all.
 func (g *group) expired() func(topic string, o *stored) bool {
-	now, retention := g.shard.now, g.shard.config.RetentionMs
+	now, retention := g.shard.wall(), g.shard.config.RetentionMs
 	over := func(o *stored, since int64) bool {
 		if o.ExpireMs >= 0 {
 			return now >= o.ExpireMs

@@ -58,7 +58,7 @@ func (g *group) syncMember(t Ticket, r *Sync, m *member) error {
 	}
 	assigned := func(m *member) []byte { return r.Assignments[m.id] }
 	since := g.sinceMs
-	g.sinceMs = s.now
+	g.sinceMs = s.wall()
 	record := g.record(assigned)
 	g.sinceMs = since
 	s.append(record)

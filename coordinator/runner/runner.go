@@ -37,7 +37,8 @@ type Options struct {
 	// Loaders is how many shards may read their partitions at the same time. The default is 2.
 	Loaders int
 
-	// Now is the clock; nil is time.Now. It must run as fast as real time does, for timers do.
+	// Now is the clock; nil is time.Now. It must run as fast as real time does, for timers do. Sessions follow its
+	// monotonic reading, if it has one, so that setting the clock ends none.
 	Now func() time.Time
 
 	Events Events
@@ -78,6 +79,7 @@ func newUUID() string {
 // for concurrent use. The logs must work until [Runner.Close] returns.
 type Runner struct {
 	options Options
+	began   time.Time
 	loading chan struct{} // has a value for each shard that reads its partition
 
 	mu struct {
@@ -90,6 +92,7 @@ type Runner struct {
 // New returns a runner without shards. Nothing runs yet.
 func New(o Options) *Runner {
 	r := &Runner{options: o.withDefaults()}
+	r.began = r.options.Now()
 	r.loading = make(chan struct{}, r.options.Loaders)
 	r.mu.shards = map[int32]*shard{}
 	return r

@@ -145,8 +145,14 @@ func (s *shard) guarded() (err error) {
 	return s.serve()
 }
 
-// nowMs is the time as the state machine has it.
-func (s *shard) nowMs() int64 { return s.runner.options.Now().UnixMilli() }
+// nowMs is the time as the state machine has it: of the wall clock when the runner was made, and from there on even. It
+// tells the machine how far the wall clock has gone its own way.
+func (s *shard) nowMs() int64 {
+	wall := s.runner.options.Now()
+	even := s.runner.began.UnixMilli() + wall.Sub(s.runner.began).Milliseconds()
+	s.groups.SetSkew(wall.UnixMilli() - even)
+	return even
+}
 
 // serve takes requests and the time until the shard is to stop, or its log ends, which is the error.
 func (s *shard) serve() error {
@@ -188,7 +194,7 @@ func (s *shard) arm() {
 		s.timer.Stop()
 		return
 	}
-	s.timer.Reset(time.UnixMilli(at).Sub(s.runner.options.Now()))
+	s.timer.Reset(time.Duration(at-s.nowMs()) * time.Millisecond)
 }
 
 // tick does everything that is due.
@@ -293,7 +299,7 @@ func (s *shard) append(rs []coordinator.Record) (Pending, error) {
 		if len(batch) == 0 {
 			return nil
 		}
-		p, err := s.log.Append(ctx, s.nowMs(), batch)
+		p, err := s.log.Append(ctx, s.runner.options.Now().UnixMilli(), batch)
 		if err != nil {
 			return err
 		}
