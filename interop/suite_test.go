@@ -16,19 +16,24 @@ import (
 // Of the tests in franz-go's own suite 39 talk to a broker; all others pass whatever a broker does, so only these are
 // worth counting, and by their names.
 var (
-	// suiteMustPass is what a broker without groups, transactions and SASL has to pass.
+	// suiteMustPass is what a broker with classic groups but without transactions and SASL has to pass.
 	suiteMustPass = []string{
 		"TestAddRemovePartitions",
 		"TestClient_Produce",
 		"TestClient_ProduceLargeMessages",
 		"TestConsumeMaxDecompressBatchBytes",
+		"TestConsumeRegex",
 		"TestConsumeTopicRetrieval",
 		"TestConsumeTopicRetrieval_Many",
 		"TestDirectPartitionPurge",
+		"TestGroupETL",
+		"TestGroupSimple",
 		"TestHookPollStart",
+		"TestIssue1034",
 		"TestIssue325",
 		"TestIssue337",
 		"TestIssue434",
+		"TestIssue523",
 		"TestIssue648",
 		"TestIssue769",
 		"TestIssue810",
@@ -55,20 +60,13 @@ var (
 		"TestShareGroupETL",
 		"TestShareGroupOffsetsAdmin",
 	}
-	// suiteNotYet needs groups or transactions and is not run.
-	suiteNotYet = []string{
-		"TestConsumeRegex", // waits for __consumer_offsets, which a group's coordinator makes
-		"TestGroupETL",
-		"TestGroupSimple",
-		"TestIssue1034",
-		"TestIssue523",
-		"TestTxnEtl",
-	}
+	// suiteNotYet needs transactions and is not run.
+	suiteNotYet = []string{"TestTxnEtl"}
 )
 
 var suiteOutcome = regexp.MustCompile(`(?m)^--- (PASS|SKIP|FAIL): (\w+)`)
 
-func TestFranzGosOwnSuitePassesWithoutGroups(t *testing.T) {
+func TestFranzGosOwnSuitePassesWithoutTransactions(t *testing.T) {
 	require.Len(t, append(append(suiteMustPass, suiteMaySkip...), suiteNotYet...), 39)
 	binary := filepath.Join(t.TempDir(), "kgo.test")
 	build := exec.Command("go", "test", "-c", "-o", binary, "github.com/twmb/franz-go/pkg/kgo")
@@ -80,7 +78,8 @@ func TestFranzGosOwnSuitePassesWithoutGroups(t *testing.T) {
 	command := exec.CommandContext(limited(t, 6*time.Minute), binary, "-test.v", "-test.count=1", "-test.parallel=16",
 		"-test.timeout=5m", "-test.skip", "^("+strings.Join(suiteNotYet, "|")+")$")
 	command.Dir = strings.TrimSpace(string(where)) // one of its tests reads the sources
-	command.Env = append(os.Environ(), "KGO_SEEDS="+shared.under.Addr(), "KGO_TEST_RF=1", "KGO_LOG_LEVEL=none")
+	command.Env = append(os.Environ(), "KGO_SEEDS="+shared.under.Addr(), "KGO_TEST_RF=1", "KGO_LOG_LEVEL=none",
+		"KGO_TEST_RECORDS=100000")
 	var output bytes.Buffer
 	command.Stdout, command.Stderr = &output, &output
 	err = command.Run()
