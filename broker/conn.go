@@ -43,6 +43,7 @@ type conn struct {
 	weight  atomic.Int64   // bytes of answers in the queue
 	waiting atomic.Int64   // answers that are not written yet
 	active  atomic.Int64   // when the last answer was written, ns since opened
+	served  atomic.Bool    // an answer was written to more than a question for versions
 
 	reading    context.Context // ends when no more requests are read
 	endReading context.CancelFunc
@@ -116,6 +117,20 @@ func (c *conn) end(reason CloseReason, cause error) {
 	}
 }
 
+// reason is the first cause of the end, or empty.
+func (c *conn) reason() CloseReason {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.reason
+}
+
+// resetOnClose makes the close of a TCP connection a reset.
+func resetOnClose(nc net.Conn) {
+	if tcp, ok := nc.(interface{ SetLinger(seconds int) error }); ok {
+		_ = tcp.SetLinger(0) // closed in order, then: no worse than before
+	}
+}
+
 // stopReading lets no further request in and makes parked answers hurry. Answers that are under way are still written.
 func (c *conn) stopReading() {
 	c.endReading()
@@ -123,9 +138,14 @@ func (c *conn) stopReading() {
 	_ = c.nc.SetReadDeadline(time.Unix(1, 0))
 }
 
-// hangUp closes the socket and ends every wait of the connection.
+// hangUp closes the socket and ends every wait of the connection. A client that finds its connection closed in order
+// before the first answer, versions aside, takes that for a wrong security set-up and gives up for good, as franz-go does;
+// one whose connection is reset tries again. So a shutdown resets the connections that were never answered.
 func (c *conn) hangUp() {
 	c.giveUp()
+	if !c.served.Load() && c.reason() == ClosedShutdown {
+		resetOnClose(c.nc)
+	}
 	_ = c.nc.Close() // nothing is lost by a failure: what was to be written was written, or its write failed
 }
 
@@ -161,6 +181,9 @@ func (c *conn) writeAnswer(w *answerWriter, out *outgoing) {
 	if err != nil {
 		c.end(writeFailure(err), err)
 		c.hangUp()
+	}
+	if w.sent > 0 && out.done.Key != apiVersionsKey {
+		c.served.Store(true)
 	}
 	out.done.BytesOut = w.sent
 	out.done.Latency = time.Since(out.arrived)

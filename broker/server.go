@@ -152,6 +152,9 @@ func (s *Server) isStopped() bool {
 func (s *Server) accept(nc net.Conn, listener net.Addr) {
 	c, refused := s.addConn(nc, listener)
 	if c == nil {
+		if refused.Limit == "" {
+			resetOnClose(nc) // the server is stopped; see conn.hangUp
+		}
 		_ = nc.Close() // nothing was exchanged
 		if refused.Limit != "" {
 			s.events.ConnectionRefused(refused)

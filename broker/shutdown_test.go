@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,6 +78,39 @@ func TestF60_ShutdownCutsOffWhatDoesNotEnd(t *testing.T) {
 		disk.release()
 		r.stop()
 	})
+}
+
+// TestF60_ShutdownResetsConnectionsThatWereNeverAnswered lets clients tell a server that stops from one that speaks
+// another protocol: to franz-go, an orderly end before the first answer means a wrong TLS or SASL set-up.
+func TestF60_ShutdownResetsConnectionsThatWereNeverAnswered(t *testing.T) {
+	opened := make(chan struct{}, 4)
+	r := newRig(t)
+	server, err := New(Options{Backend: r.backend, Events: Events{ConnectionOpened: func(Connection) { opened <- struct{}{} }}})
+	require.NoError(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	r.serving.Go(func() { require.NoError(t, server.Serve(l)) })
+	dial := func() *client {
+		nc, err := net.Dial("tcp", l.Addr().String())
+		require.NoError(t, err)
+		r.clients = append(r.clients, nc)
+		<-opened
+		return &client{t: t, conn: nc}
+	}
+	silent, half, greeted, answered := dial(), dial(), dial(), dial()
+	_, err = half.conn.Write([]byte{0, 0, 1})
+	require.NoError(t, err)
+	versions, metadata := kmsg.NewPtrApiVersionsRequest(), metadataOf(13, false)
+	greeted.receive(versions, greeted.send(versions))
+	answered.receive(metadata, answered.send(metadata))
+
+	require.NoError(t, server.Shutdown(context.Background()))
+	for _, c := range []*client{silent, half, greeted} {
+		_, err = c.conn.Read(make([]byte, 1))
+		require.ErrorIs(t, err, syscall.ECONNRESET)
+	}
+	_, err = answered.conn.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
 }
 
 func TestAfterShutdownNobodyIsServed(t *testing.T) {

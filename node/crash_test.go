@@ -31,8 +31,7 @@ func underLoad(t *testing.T, stops int, stop func(m *nodetest.Machine, i int)) {
 	seeds := kgo.SeedBrokers(m.Addr())
 	l := ledger.New("loaded")
 	load, err := ledger.StartLoad(l, ledger.LoadOptions{
-		// A connection may be accepted just before the node closes, and end before its first answer.
-		Client: []kgo.Opt{seeds, kgo.AlwaysRetryEOF()}, Readers: 1,
+		Client: []kgo.Opt{seeds}, Readers: 1,
 	})
 	require.NoError(t, err)
 	defer load.Close()
