@@ -74,7 +74,7 @@ var statusPage string
 
 // page serves the page, and forbids browsers to run or load anything that is not in it.
 func page() http.Handler {
-	policy := "default-src 'none'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'" +
+	policy := "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'" +
 		"; style-src " + hashOf(statusPage, "style") + "; script-src " + hashOf(statusPage, "script")
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		h := w.Header()

@@ -2,8 +2,8 @@
 # Installs the real clients and the real broker that the interop tests and benchmarks talk to. Safe to run again: what
 # is there already, at the same version, is left alone.
 #
-# Needs on the machine: go, a JDK 17 with mvn, python3 with venv, and apt-get (as root, or with sudo) unless kcat is there.
-# Puts everything but kcat under $INTEROP_CACHE, by default .cache beside this script.
+# Needs on the machine: go, a JDK 17 with mvn, python3 with venv, and apt-get (as root, or with sudo) unless kcat and
+# chromium are there. Puts everything but those two under $INTEROP_CACHE, by default .cache beside this script.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -66,15 +66,16 @@ install_python() {
 	stamp "$venv.stamp" "$here/peers/requirements.txt"
 }
 
-install_kcat() {
-	command -v kcat >/dev/null && return
-	echo "interop setup: kcat"
+# install_debian PROGRAM: installs the package of that name.
+install_debian() {
+	command -v "$1" >/dev/null && return
+	echo "interop setup: $1"
 	local root=()
 	[ "$(id -u)" = 0 ] || root=(sudo)
 	# A fresh machine has no package lists yet; then the first try fails at once.
-	if ! "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q kcat >/dev/null 2>&1; then
+	if ! "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$1" >/dev/null 2>&1; then
 		persistently "${root[@]}" apt-get update -q
-		persistently "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q kcat
+		persistently "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$1"
 	fi
 }
 
@@ -83,4 +84,5 @@ for tool in go java mvn python3; do
 done
 install_kafka
 install_python
-install_kcat
+install_debian kcat
+install_debian chromium
