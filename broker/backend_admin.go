@@ -52,8 +52,8 @@ type LogDir struct {
 // ServerConfig is a setting of the node that cannot be changed while it runs.
 type ServerConfig struct {
 	Name    string
-	Value   string
-	Default string // what it is when nobody sets it
+	Value   string // empty: none
+	Default string // what it is when nobody sets it; empty: nothing
 	Type    topicconfig.Type
 	Secret  bool // clients are told that there is a value, not which
 	Doc     string

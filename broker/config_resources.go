@@ -90,11 +90,16 @@ func (c *call) brokerEntries() ([]configEntry, error) {
 
 func serverEntry(s ServerConfig) configEntry {
 	e := configEntry{name: s.Name, value: &s.Value, source: sourceDefault, readOnly: true, secret: s.Secret, kind: s.Type, doc: s.Doc}
+	if s.Value == "" {
+		e.value = nil
+	}
 	if s.Value != s.Default {
 		e.source = sourceStaticBroker
 		e.synonyms = append(e.synonyms, configSynonym{s.Name, s.Value, sourceStaticBroker})
 	}
-	e.synonyms = append(e.synonyms, configSynonym{s.Name, s.Default, sourceDefault})
+	if s.Default != "" {
+		e.synonyms = append(e.synonyms, configSynonym{s.Name, s.Default, sourceDefault})
+	}
 	return e
 }
 

@@ -70,7 +70,7 @@ func (b backend) SetTopicConfigs(ctx context.Context, topics []broker.SetTopicCo
 func (b backend) LogDirs() []broker.LogDir { return []broker.LogDir{b.n.logDir()} }
 
 // ServerConfigs is what the node was told.
-func (b backend) ServerConfigs() []broker.ServerConfig { return b.n.config.settings(b.n) }
+func (b backend) ServerConfigs() []broker.ServerConfig { return b.n.settings() }
 
 // NextProducerID hands out an id.
 func (b backend) NextProducerID(ctx context.Context) (int64, error) { return b.n.producerIDs.take(ctx) }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"math"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -31,39 +32,72 @@ func (n *Node) absoluteDir() string {
 	return abs
 }
 
-// settings lists the settings of a node, by Kafka's names, with the values in force.
+// kafkaRecoveryThreads is what the server's configuration asks for when nobody sets it.
+const kafkaRecoveryThreads = 2
+
+// given is a setting without a default.
+func given(name, value, doc string) broker.ServerConfig {
+	return broker.ServerConfig{Name: name, Value: value, Type: topicconfig.List, Doc: doc}
+}
+
+// number is a setting whose value 0 stands for its default.
+func number(name string, value, byDefault int64, doc string) broker.ServerConfig {
+	return broker.ServerConfig{
+		Name: name, Value: strconv.FormatInt(cmp.Or(value, byDefault), 10), Default: strconv.FormatInt(byDefault, 10),
+		Type: topicconfig.Int, Doc: doc,
+	}
+}
+
+// millis is number for a time in milliseconds.
+func millis(name string, value, byDefault time.Duration, doc string) broker.ServerConfig {
+	s := number(name, value.Milliseconds(), byDefault.Milliseconds(), doc)
+	s.Type = topicconfig.Long
+	return s
+}
+
+// settings lists the settings of the node, by Kafka's names, with the values in force.
+func (n *Node) settings() []broker.ServerConfig {
+	return append(n.config.settings(n), n.config.Groups.withDefaults().settings()...)
+}
+
+func (c GroupConfig) settings() []broker.ServerConfig {
+	delay := millis("group.initial.rebalance.delay.ms", max(c.InitialRebalanceDelay, 0), DefaultInitialRebalanceDelay,
+		"How long a group without members waits for more after the first has joined.")
+	if c.InitialRebalanceDelay < 0 {
+		delay.Value = "0"
+	}
+	return []broker.ServerConfig{
+		delay,
+		number("offsets.topic.num.partitions", int64(c.OffsetsPartitions), DefaultOffsetsPartitions,
+			"The partitions of the topic that groups are kept in, when it is made."),
+		number("offsets.topic.replication.factor", 1, 1, "The replicas of the topic that groups are kept in."),
+		millis("group.min.session.timeout.ms", c.MinSessionTimeout, 6*time.Second, "The shortest session of a group's member."),
+		millis("group.max.session.timeout.ms", c.MaxSessionTimeout, 30*time.Minute, "The longest session of a group's member."),
+		number("group.max.size", int64(c.MaxSize), math.MaxInt32, "How many members a group may have."),
+		number("offsets.retention.minutes", int64(c.OffsetsRetention/time.Minute), 7*24*60,
+			"How long the offsets of a group without members are kept."),
+		millis("offsets.retention.check.interval.ms", c.OffsetsRetentionCheck, 10*time.Minute,
+			"How often groups are looked at for offsets to forget."),
+		number("offset.metadata.max.bytes", int64(c.OffsetMetadataMax), 4096, "The longest text that may go with an offset."),
+	}
+}
+
 func (c *Config) settings(n *Node) []broker.ServerConfig {
-	text := func(name, value, byDefault, doc string) broker.ServerConfig {
-		return broker.ServerConfig{Name: name, Value: value, Default: byDefault, Type: topicconfig.String, Doc: doc}
-	}
-	given := func(name, value, doc string) broker.ServerConfig {
-		return broker.ServerConfig{Name: name, Value: value, Type: topicconfig.List, Doc: doc}
-	}
-	number := func(name string, value, byDefault int, doc string) broker.ServerConfig {
-		return broker.ServerConfig{
-			Name: name, Value: strconv.Itoa(value), Default: strconv.Itoa(byDefault), Type: topicconfig.Int, Doc: doc,
-		}
-	}
-	millis := func(name string, value, byDefault time.Duration, doc string) broker.ServerConfig {
-		value = cmp.Or(value, byDefault)
-		return broker.ServerConfig{
-			Name: name, Value: strconv.FormatInt(value.Milliseconds(), 10),
-			Default: strconv.FormatInt(byDefault.Milliseconds(), 10), Type: topicconfig.Long, Doc: doc,
-		}
-	}
-	id := number("node.id", int(c.NodeID), -1, "The id of this node.")
+	id := number("node.id", int64(c.NodeID), -1, "The id of this node.")
+	id.Value, id.Default = strconv.Itoa(int(c.NodeID)), ""
 	brokerID := id
 	brokerID.Name = "broker.id"
+	rack := given("broker.rack", c.Rack, "Where the node stands.")
+	rack.Type = topicconfig.String
 	addrs := n.Addrs()
 	return []broker.ServerConfig{
-		id, brokerID,
+		id, brokerID, rack,
 		given("process.roles", "broker,controller", "What this node does: it serves clients and keeps the metadata."),
-		text("broker.rack", c.Rack, "", "Where the node stands."),
 		given("listeners", "PLAINTEXT://"+n.kafkaAddr.String(), "Where Kafka clients connect."),
 		given("advertised.listeners", "PLAINTEXT://"+addrs.KafkaAdvertised, "The address that Kafka clients are told."),
 		given("log.dirs", n.absoluteDir(), "Where the partitions are."),
 		given("log.dir", n.absoluteDir(), "Where the partitions are."),
-		number("num.recovery.threads.per.data.dir", c.RecoveryThreads, DefaultRecoveryThreads,
+		number("num.recovery.threads.per.data.dir", int64(c.RecoveryThreads), kafkaRecoveryThreads,
 			"How many partitions are opened at the same time."),
 		millis("log.retention.check.interval.ms", c.RetentionCheck, 5*time.Minute,
 			"How often partitions are looked at for records to delete."),
