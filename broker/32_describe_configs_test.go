@@ -138,3 +138,16 @@ func TestDescribeConfigsErrors(t *testing.T) {
 		require.Empty(t, resp.Resources[0].Configs)
 	}
 }
+
+func TestTheSettingsOfFiveThousandTopicsCanBeAskedForAtOnce(t *testing.T) {
+	r := newRig(t)
+	r.topic("t", 1, nil)
+	c := r.dial()
+	req := describeConfigs(4, resourceTopic, "t")
+	for range 4999 {
+		req.Resources = append(req.Resources, req.Resources[0])
+	}
+	resp := do[*kmsg.DescribeConfigsResponse](c, req)
+	require.Len(t, resp.Resources, 5000)
+	require.Len(t, resp.Resources[4999].Configs, len(topicconfig.Definitions()))
+}
