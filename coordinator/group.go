@@ -157,14 +157,9 @@ func (g *group) selectProtocol() string {
 		}
 	}
 	best := ""
-	for _, p := range ordered[0].protocols {
+	for _, p := range ordered[0].protocols { // what all know is among them
 		if votes[p.Name] > votes[best] {
 			best = p.Name
-		}
-	}
-	for name, n := range votes { // one that the first member likes less may have more votes
-		if n > votes[best] {
-			best = name
 		}
 	}
 	return best

@@ -44,7 +44,7 @@ func (s *Shard) checkJoin(r *Join) error {
 }
 
 // accepts says whether there is room for a member. While members join, those who have joined are counted, so that a limit
-// that came down is kept by leaving out the last ones. Ids that were handed out count from then on.
+// that came down is kept by leaving out the last ones. Ids that were handed out do not count.
 func (g *group) accepts(id string) bool {
 	limit := g.shard.config.MaxSize
 	if limit <= 0 || g.state == Empty {

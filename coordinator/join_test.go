@@ -395,3 +395,61 @@ func TestARebalanceWaitsForOneOfTheStaticMembers(t *testing.T) {
 	back := joining("g", id, "x")
 	require.Equal(t, generation+1, do[*coordinator.JoinAnswer](r, back).Generation)
 }
+
+func TestALeaderThatDoesNotComeAgainIsReplacedByOneWhoDoes(t *testing.T) {
+	r := newRig(t)
+	members, generation := r.stable("g", 3)
+	second := r.send(joining("g", members[1], "", "range", "sticky"))
+	third := r.send(joining("g", members[2], ""))
+	for range 29 {
+		r.pass(rebalance / 30)
+		require.ErrorIs(t, r.beat("g", members[0], generation), coordinator.ErrRebalancing)
+	}
+	r.pass(rebalance)
+	a := answer[*coordinator.JoinAnswer](r, second)
+	require.Equal(t, members[1], a.Leader)
+	require.Len(t, a.Members, 2)
+	require.Empty(t, answer[*coordinator.JoinAnswer](r, third).Members)
+}
+
+func TestAStaticLeaderThatIsAwayDoesNotLead(t *testing.T) {
+	r := newRig(t)
+	var generation int32
+	static := r.joinStatic("g", "x", &generation)
+	joined := joining("g", static, "x")
+	joined.SessionMs = 60_000 // it outlives the join phase
+	require.False(t, r.parked(r.send(joined)))
+	sync := syncing("g", static, generation+1, nil)
+	sync.InstanceID = "x"
+	do[*coordinator.SyncAnswer](r, sync)
+	id, newcomer := r.enter("g")
+	r.pass(rebalance)
+	a := answer[*coordinator.JoinAnswer](r, newcomer)
+	require.Equal(t, id, a.Leader)
+	require.Len(t, a.Members, 2, "the static member keeps its place")
+}
+
+func TestALimitThatCameDownIsKeptInTheNextRebalance(t *testing.T) {
+	r := newRig(t)
+	members, _ := r.stable("g", 3)
+	r.config.MaxSize = 2
+	r.restart()
+	first := r.send(joining("g", members[0], ""))
+	second := r.send(joining("g", members[1], ""))
+	require.ErrorIs(t, do[*coordinator.JoinAnswer](r, joining("g", members[2], "")).Err, coordinator.ErrGroupFull)
+	require.Len(t, answer[*coordinator.JoinAnswer](r, first).Members, 2)
+	require.NoError(t, answer[*coordinator.JoinAnswer](r, second).Err)
+}
+
+func TestAMemberWithoutARebalanceTimeoutHasItsSessions(t *testing.T) {
+	r := newRig(t)
+	protocol, leader := "range", "m"
+	r.log = []coordinator.Entry{{ProducerID: -1, Record: coordinator.GroupRecord{Group: "g", State: &coordinator.GroupMetadata{
+		ProtocolType: "consumer", Generation: 4, Protocol: &protocol, Leader: &leader, SinceMs: -1,
+		Members: []coordinator.MemberMetadata{{ID: "m", RebalanceMs: -1, SessionMs: session}},
+	}}}}
+	r.restart()
+	d := r.describe("g")
+	require.Equal(t, int32(session), d.Members[0].RebalanceMs)
+	require.NoError(t, r.beat("g", "m", 4))
+}
