@@ -117,15 +117,7 @@ func TestKafkasAdminToolsPrintWhatTheyPrintOfKafkasBroker(t *testing.T) {
 		shown := strings.ReplaceAll(strings.ReplaceAll(strings.Join(r.args, " "), offsets, "OFFSETS"), wrong, "WRONG")
 		fmt.Fprintf(&got, "$ %s %s\n%sexit %d\n\n", name, shown, comparable(t, r), r.code)
 	}
-	golden := filepath.Join("testdata", "tools", "admin.txt")
-	if *update {
-		require.False(t, shared.maker.IsTidemark(), "what is compared with comes from Kafka: set INTEROP_SERVER=kafka")
-		require.NoError(t, os.MkdirAll(filepath.Dir(golden), 0o755))
-		require.NoError(t, os.WriteFile(golden, []byte(got.String()), 0o644))
-	}
-	want, err := os.ReadFile(golden)
-	require.NoError(t, err)
-	require.Equal(t, string(want), got.String())
+	compareWithKafkas(t, "admin.txt", got.String())
 }
 
 // What differs from server to server, and what stands for it.
