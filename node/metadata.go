@@ -55,19 +55,15 @@ func (e *IdentityError) Error() string {
 
 // openMeta opens the metadata log, makes sure that it is the one of this data directory, and registers the node in it.
 func (n *Node) openMeta(ctx context.Context) error {
-	backend, err := n.openMetaBackend(ctx)
+	backend, err := n.openMetaLog(ctx)
 	if err != nil {
 		return err
 	}
-	n.meta, err = meta.Open(ctx, backend, meta.Options{
-		Now: n.config.Now, Node: n.config.NodeID, Events: n.metaEvents(),
-	})
-	if err != nil {
-		return err
-	}
-	n.undo("the metadata log", func(context.Context) error { return n.meta.Close() })
 	if n.meta.View().Index() == 0 && len(n.data.found.partitions) > 0 {
 		return n.data.metadataLost(backend.String(), nil)
+	}
+	if source, unfinished := n.meta.View().Get(importKey); unfinished {
+		return &UnfinishedImportError{Source: string(source.Value)}
 	}
 	if err := n.data.settleIdentity(n.meta.ClusterID()); err != nil {
 		return err
@@ -75,6 +71,22 @@ func (n *Node) openMeta(ctx context.Context) error {
 	n.clusterID = n.meta.ClusterID()
 	n.show(func(s *shown) { s.cluster = n.clusterID })
 	return n.register(ctx, backend)
+}
+
+// openMetaLog opens the metadata log and returns what it is kept in.
+func (n *Node) openMetaLog(ctx context.Context) (meta.Backend, error) {
+	backend, err := n.openMetaBackend(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n.meta, err = meta.Open(ctx, backend, meta.Options{
+		Now: n.config.Now, Node: n.config.NodeID, Events: n.metaEvents(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	n.undo("the metadata log", func(context.Context) error { return n.meta.Close() })
+	return backend, nil
 }
 
 // openMetaBackend returns the configured backend, or the one in the data directory, which the node closes.

@@ -51,10 +51,11 @@ var allowedImports = map[string][]string{
 		"observe", "coordinator", "coordinator/runner",
 	},
 	"node/nodetest": {"node", "vfs", "vfs/memfs", "meta", "meta/metatest", "topicconfig"},
+	"node/importer": {"node", "kafkalog", "batch", "logdir", "meta", "topicconfig", "vfs", "vfs/overlay"},
 
 	"cmd/tidemark": {"cmd/tidemark/command"},
 	"cmd/tidemark/command": {
-		"config", "node", "kafkalog", "batch", "vfs", "vfs/overlay", "logdir", "meta", "topicconfig",
+		"config", "node", "node/importer", "kafkalog", "batch", "vfs", "vfs/overlay", "logdir", "meta", "topicconfig",
 	},
 
 	"internal/budget":  nil,

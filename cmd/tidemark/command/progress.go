@@ -13,6 +13,7 @@ type progress struct {
 	terminal bool
 	label    string
 	total    int64
+	unit     func(int64) string // how numbers are written
 	now      func() time.Time
 	start    time.Time
 	drawn    time.Time
@@ -25,7 +26,7 @@ const (
 )
 
 func newProgress(w io.Writer, label string, total int64) *progress {
-	p := &progress{w: w, terminal: isTerminal(w), label: label, total: total, now: time.Now}
+	p := &progress{w: w, terminal: isTerminal(w), label: label, total: total, unit: count[int64], now: time.Now}
 	p.start = p.now()
 	return p
 }
@@ -59,7 +60,7 @@ func (p *progress) line(done int64, now time.Time) string {
 		filled = int(done * barWidth / p.total)
 	}
 	bar := strings.Repeat("█", filled) + strings.Repeat("░", barWidth-filled)
-	return fmt.Sprintf("%-10s %s %s / %s  %s/s", p.label, bar, count(done), count(p.total), count(p.rate(done, now)))
+	return fmt.Sprintf("%-10s %s %s / %s  %s/s", p.label, bar, p.unit(done), p.unit(p.total), p.unit(p.rate(done, now)))
 }
 
 // rate is what was done per second since the start.

@@ -1,0 +1,234 @@
+package importer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math"
+	"path"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemark-io/tidemark/meta"
+	"github.com/tidemark-io/tidemark/node"
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
+// neverExpire keeps producers whatever their age: the server drops them by its own setting.
+const neverExpire = math.MaxInt64 / 4
+
+// Options say what to import and where to.
+type Options struct {
+	// Sources are the log directories of one Kafka node, all of them.
+	Sources []string
+
+	// Target is Tidemark's data directory. It is made if there is none; it may hold other topics.
+	Target string
+
+	// NodeID is the id of the Tidemark node that the target is or will be of.
+	NodeID int32
+
+	// TopicDefaults and TopicPatterns are the server's: a topic whose settings contradict them is not taken.
+	TopicDefaults map[string]string
+	TopicPatterns []node.TopicPattern
+
+	// How says what happens to the files; empty is Copy.
+	How How
+
+	// Exclude are patterns, as for path.Match, of topics that are not taken.
+	Exclude []string
+
+	// Workers is how many partitions are worked on at the same time; 0 is 4.
+	Workers int
+
+	// Progress is told how far a phase is, "survey" in partitions and "import" in bytes. It may be called by several
+	// goroutines at once and must be quick. Nil: nobody is told.
+	Progress func(phase string, done, total int64)
+
+	// FS is the file system of the sources and the target; nil is the real one.
+	FS vfs.FS
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+	// Meta is the store of the target's metadata log, which the caller closes; nil is a file in the target.
+	Meta meta.Backend
+	// Log receives what a person should read; nil discards it.
+	Log *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.How == "" {
+		o.How = Copy
+	}
+	if o.Workers <= 0 {
+		o.Workers = 4
+	}
+	if o.FS == nil {
+		o.FS = vfs.OS()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Progress == nil {
+		o.Progress = func(string, int64, int64) {}
+	}
+	o.Target = path.Clean(o.Target)
+	return o
+}
+
+func (o Options) validate() error {
+	if len(o.Sources) == 0 {
+		return errors.New("no log directory of Kafka is named")
+	}
+	if _, err := ParseHow(string(o.How)); err != nil {
+		return err
+	}
+	for _, pattern := range o.Exclude {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return fmt.Errorf("pattern %q: %w", pattern, err)
+		}
+	}
+	for _, s := range o.Sources {
+		s = path.Clean(s)
+		if s == o.Target || strings.HasPrefix(o.Target, s+"/") || strings.HasPrefix(s, o.Target+"/") {
+			return fmt.Errorf("the target %s and the source %s are in each other: name a target of its own", o.Target, s)
+		}
+	}
+	return nil
+}
+
+// Import is one import. It holds the locks of the sources and of the target. Its methods are for one goroutine.
+type Import struct {
+	o      Options
+	source *source
+	store  *node.Store // nil while the target is not there
+	plan   *Plan
+
+	committing bool // an earlier run had everything in done/
+	resumed    bool // the plan is that of an earlier run that moves
+
+	total int64
+	steps struct {
+		sync.Mutex
+		phase string
+		done  int64
+	}
+	highest atomic.Int64 // producer id
+}
+
+// Open takes the locks and makes the plan. Nothing is changed. Errors to match: vfs.ErrLocked when Kafka or the target's
+// server runs, [*NotKafkaError], and those of [node.OpenStore]. The caller closes the import.
+func Open(ctx context.Context, o Options) (*Import, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("import: %w", err)
+	}
+	im := &Import{o: o}
+	if err := im.open(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("import: %w", err), im.Close())
+	}
+	return im, nil
+}
+
+func (im *Import) open(ctx context.Context) error {
+	there, err := im.targetIsThere()
+	if err != nil {
+		return err
+	}
+	if there {
+		if err := im.openStore(ctx); err != nil {
+			return err
+		}
+		if done, err := im.resume(); done || err != nil {
+			return err
+		}
+	}
+	if im.source, err = openSource(im.o.FS, im.o.Sources); err != nil {
+		return err
+	}
+	im.plan, err = im.survey(ctx)
+	return err
+}
+
+// targetIsThere reports whether a server has used the target, or an import has.
+func (im *Import) targetIsThere() (bool, error) {
+	_, err := im.o.FS.Stat(path.Join(im.o.Target, "meta.properties"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// openStore opens the target, and makes it if there is none, with Kafka's cluster id.
+func (im *Import) openStore(ctx context.Context) error {
+	cluster := ""
+	if there, err := im.targetIsThere(); err != nil {
+		return err
+	} else if !there {
+		cluster = im.source.meta.ClusterID
+	}
+	store, err := node.OpenStore(ctx, node.Config{
+		DataDir: im.o.Target, NodeID: im.o.NodeID, ClusterID: cluster, FS: im.o.FS, Now: im.o.Now, Meta: im.o.Meta, Log: im.o.Log,
+		TopicDefaults: im.o.TopicDefaults, TopicPatterns: im.o.TopicPatterns,
+	})
+	if errors.Is(err, vfs.ErrLocked) {
+		return fmt.Errorf("the server that has %s runs: stop it first: %w", im.o.Target, err)
+	}
+	im.store = store
+	return err
+}
+
+// Plan is what is taken and what cannot be. It is the import's: read only.
+func (im *Import) Plan() *Plan { return im.plan }
+
+// Resumed reports whether an earlier run had begun, so that the plan is that run's.
+func (im *Import) Resumed() bool { return im.committing || im.resumed }
+
+// step tells how far a phase is.
+func (im *Import) step(phase string, n, total int64) {
+	im.steps.Lock()
+	defer im.steps.Unlock()
+	if im.steps.phase != phase {
+		im.steps.phase, im.steps.done = phase, 0
+	}
+	im.steps.done += n
+	im.o.Progress(phase, im.steps.done, total)
+}
+
+// Close gives the sources and the target back.
+func (im *Import) Close() error {
+	var errs []error
+	if im.source != nil {
+		errs = append(errs, im.source.close())
+	}
+	if im.store != nil {
+		errs = append(errs, im.store.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// each calls f for the numbers from 0 to n-1, several at the same time, and returns after the last call. Once ctx has
+// ended no more calls are begun, and its cause is returned.
+func each(ctx context.Context, n, workers int, f func(i int)) error {
+	var next atomic.Int64
+	var running sync.WaitGroup
+	for range min(n, workers) {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				f(i)
+			}
+		})
+	}
+	running.Wait()
+	if int(next.Load()) < n {
+		return context.Cause(ctx)
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package importer
+
+import (
+	"fmt"
+	"path"
+
+	"github.com/tidemark-io/tidemark/logdir"
+)
+
+// How says what happens to Kafka's files.
+type How string
+
+// The ways to take files.
+const (
+	Copy How = "copy" // the source stays as it is, and Kafka can go on with it
+	Link How = "link" // like Copy, but sealed segments get a second name instead; one file system only
+	Move How = "move" // the directories are renamed; one file system only, and Kafka has them no more
+)
+
+// ParseHow reads one of the three words.
+func ParseHow(word string) (How, error) {
+	switch h := How(word); h {
+	case Copy, Link, Move:
+		return h, nil
+	}
+	return "", fmt.Errorf("%q is not a way to take files: it is copy, link or move", word)
+}
+
+// Plan is what an import takes, and what it cannot.
+type Plan struct {
+	Sources   []string `json:"sources"`
+	Target    string   `json:"target"`
+	How       How      `json:"how"`
+	ClusterID string   `json:"cluster_id"`
+	NodeID    int32    `json:"node_id"` // of the Kafka node
+	Clean     bool     `json:"clean"`   // Kafka was stopped in order; otherwise logs are recovered
+
+	Topics []Topic `json:"topics"` // in the order of their names
+	Left   []Left  `json:"left"`   // directories that are not taken
+
+	// BrokerConfigs are settings that the cluster's brokers were given while they ran. They are not taken: servers of
+	// Tidemark have their own.
+	BrokerConfigs map[string]string `json:"broker_configs"`
+
+	// NextProducerID is above all ids that Kafka has handed out.
+	NextProducerID int64 `json:"next_producer_id"`
+}
+
+// Topic is one topic of the source.
+type Topic struct {
+	Name       string            `json:"name"`
+	ID         logdir.UUID       `json:"id"`
+	Partitions []Partition       `json:"partitions"`
+	Configs    map[string]string `json:"configs"` // settings that it takes along
+	Dropped    []Setting         `json:"dropped"` // settings that it cannot
+	Refused    string            `json:"refused"` // why the topic is not taken; empty if it is
+	There      bool              `json:"there"`   // it is in the target already
+	Notes      []string          `json:"notes"`   // what a person should know
+}
+
+// Setting is a setting of a topic that this version does not have, or not with that value.
+type Setting struct {
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Reason string `json:"reason"`
+}
+
+// Partition is one partition of a topic.
+type Partition struct {
+	Index         int32    `json:"partition"`
+	Dir           string   `json:"dir"` // in the source
+	Bytes         int64    `json:"bytes"`
+	Start         int64    `json:"start_offset"`
+	End           int64    `json:"end_offset"`
+	HighWatermark int64    `json:"high_watermark"` // by Kafka's checkpoint, -1 if it has none
+	RecoveryPoint int64    `json:"recovery_point"` // the same, 0 if it has none
+	CheckedStart  int64    `json:"checkpointed_start"`
+	LeaderEpoch   int32    `json:"leader_epoch"` // that the server will begin with
+	Clean         bool     `json:"clean"`
+	Modified      int64    `json:"modified"` // when the newest of the files was changed, in ns since 1970
+	Repairs       []string `json:"repairs"`  // what recovery cuts off
+}
+
+// Left is a directory of the source that is not taken.
+type Left struct {
+	Dir    string `json:"dir"`
+	Reason string `json:"reason"`
+}
+
+// Taken yields the topics that the import takes.
+func (p *Plan) Taken() []*Topic {
+	var taken []*Topic
+	for i := range p.Topics {
+		if t := &p.Topics[i]; t.Refused == "" && !t.There {
+			taken = append(taken, t)
+		}
+	}
+	return taken
+}
+
+// Bytes is the size of what is taken, in bytes.
+func (p *Plan) Bytes() int64 {
+	var total int64
+	for _, t := range p.Taken() {
+		total += t.Bytes()
+	}
+	return total
+}
+
+// Bytes is the size of the topic's files.
+func (t *Topic) Bytes() int64 {
+	var total int64
+	for _, p := range t.Partitions {
+		total += p.Bytes
+	}
+	return total
+}
+
+// name is the name of the partition's directory.
+func (t *Topic) dirName(p *Partition) string {
+	return logdir.Partition{Topic: t.Name, Index: p.Index}.String()
+}
+
+// note tells a person something of the topic.
+func (t *Topic) note(format string, args ...any) {
+	t.Notes = append(t.Notes, fmt.Sprintf(format, args...))
+}
+
+// same reports whether a partition that was brought over is still what the source has.
+func (p *Partition) same(other *Partition) bool {
+	return p.Bytes == other.Bytes && p.Start == other.Start && p.End == other.End && p.Modified == other.Modified &&
+		path.Clean(p.Dir) == path.Clean(other.Dir)
+}
