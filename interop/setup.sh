@@ -2,8 +2,8 @@
 # Installs the real clients and the real broker that the interop tests and benchmarks talk to. Safe to run again: what
 # is there already, at the same version, is left alone.
 #
-# Needs on the machine: go, a JDK 17 with mvn, python3 with venv, and apt-get (as root, or with sudo) unless kcat and
-# chromium are there. Puts everything but those two under $INTEROP_CACHE, by default .cache beside this script.
+# Needs on the machine: go, a JDK 17 with mvn, python3 with venv, node with npm, and apt-get (as root, or with sudo) unless
+# kcat and chromium are there. Puts everything but those two under $INTEROP_CACHE, by default .cache beside this script.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -66,6 +66,17 @@ install_python() {
 	stamp "$venv.stamp" "$here/peers/requirements.txt"
 }
 
+install_node() {
+	local js=$cache/kafkajs
+	fresh "$js.stamp" "$here/peers/package.json" && return
+	echo "interop setup: kafkajs"
+	rm -rf "$js" "$js.stamp"
+	mkdir -p "$js"
+	cp "$here/peers/package.json" "$js/"
+	persistently npm install --prefix "$js" --no-package-lock --no-audit --no-fund --ignore-scripts --update-notifier=false
+	stamp "$js.stamp" "$here/peers/package.json"
+}
+
 # install_debian PROGRAM: installs the package of that name.
 install_debian() {
 	command -v "$1" >/dev/null && return
@@ -79,10 +90,11 @@ install_debian() {
 	fi
 }
 
-for tool in go java mvn python3; do
+for tool in go java mvn python3 node npm; do
 	command -v "$tool" >/dev/null || { echo "interop setup: $tool is not installed" >&2; exit 1; }
 done
 install_kafka
 install_python
+install_node
 install_debian kcat
 install_debian chromium

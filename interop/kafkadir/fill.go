@@ -2,6 +2,7 @@ package kafkadir
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -58,8 +59,8 @@ type filler struct {
 	lives int64
 }
 
-func (f *filler) admin(do func(*kadm.Client) error, opts ...kgo.Opt) error {
-	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(f.addr)}, opts...)...)
+func (f *filler) admin(do func(*kadm.Client) error) error {
+	c, err := kgo.NewClient(kgo.SeedBrokers(f.addr), kgo.MetadataMinAge(10*time.Millisecond))
 	if err != nil {
 		return err
 	}
@@ -88,11 +89,13 @@ func configsOf(i int) map[string]*string {
 
 func (f *filler) createTopics(ctx context.Context) error {
 	return f.admin(func(admin *kadm.Client) error {
+		ids := map[string]kadm.TopicID{}
 		create := func(i int) error {
 			created, err := admin.CreateTopics(ctx, int32(i%3+1), 1, configsOf(i), topicName(i))
 			if err == nil {
 				err = created.Error()
 			}
+			ids[topicName(i)] = created[topicName(i)].ID
 			return err
 		}
 		for i := range f.size.Topics {
@@ -107,8 +110,44 @@ func (f *filler) createTopics(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return create(4)
+		if err := create(4); err != nil {
+			return err
+		}
+		return hosted(ctx, admin, ids)
 	})
+}
+
+// hosted waits until the broker has come to know the topics with these ids and leads their partitions.
+func hosted(ctx context.Context, admin *kadm.Client, ids map[string]kadm.TopicID) error {
+	check := func() error {
+		topics, err := admin.ListTopics(ctx)
+		if err != nil {
+			return err
+		}
+		for name, id := range ids {
+			if topics[name].ID != id {
+				return fmt.Errorf("topic %s has not id %s yet", name, id)
+			}
+		}
+		starts, err := admin.ListStartOffsets(ctx, topics.Names()...)
+		if err != nil {
+			return err
+		}
+		return starts.Error()
+	}
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return errors.Join(err, context.Cause(ctx))
+		}
+	}
 }
 
 // alter changes settings, also of brokers, and adds partitions.

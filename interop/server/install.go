@@ -40,7 +40,7 @@ func Installed() (Install, error) {
 // check returns an error unless all peers are installed.
 func (in Install) check() error {
 	setup := filepath.Join(in.module, "setup.sh")
-	for _, stamp := range []string{"kafka.stamp", "venv.stamp"} {
+	for _, stamp := range []string{"kafka.stamp", "venv.stamp", "kafkajs.stamp"} {
 		if _, err := os.Stat(filepath.Join(in.cache, stamp)); err != nil {
 			return fmt.Errorf("server: the peers are not installed, run %s: %w", setup, err)
 		}
@@ -66,6 +66,13 @@ func (in Install) java(jvm []string, class string, args []string) *exec.Cmd {
 func (in Install) Python(script string, args ...string) *exec.Cmd {
 	return exec.Command(filepath.Join(in.cache, "venv", "bin", "python"),
 		append([]string{filepath.Join(in.module, "peers", script)}, args...)...)
+}
+
+// Node returns a command that runs one of the scripts in peers/ with kafkajs.
+func (in Install) Node(script string, args ...string) *exec.Cmd {
+	command := exec.Command("node", append([]string{filepath.Join(in.module, "peers", script)}, args...)...)
+	command.Env = append(os.Environ(), "NODE_PATH="+filepath.Join(in.cache, "kafkajs", "node_modules"))
+	return command
 }
 
 // Root returns the directory of the tree around this module.

@@ -39,5 +39,8 @@ func (m *Maker) New(dir string) (*Server, error) {
 	return NewTidemark(TidemarkOptions{Dir: data, Binary: m.binary})
 }
 
+// Binary is the program of tidemark; empty when Kafka stands in.
+func (m *Maker) Binary() string { return m.binary }
+
 // IsTidemark reports whether the server under test is tidemark.
 func (m *Maker) IsTidemark() bool { return m.binary != "" }
