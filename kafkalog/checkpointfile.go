@@ -206,16 +206,24 @@ func removeLogStart(fsys vfs.FS, dir string) error {
 // replaceFile gives the file new content in one step: after a crash it has the old bytes or the new ones. On return the
 // new ones are durable. A failure leaves the old file, and perhaps the temporary one beside it.
 func replaceFile(fsys vfs.FS, name string, data []byte) error {
+	if err := renameOver(fsys, name, data); err != nil {
+		return err
+	}
+	dir := path.Dir(name)
+	if err := fsys.SyncDir(dir); err != nil {
+		return &IOError{Op: "sync directory", Path: dir, Err: err}
+	}
+	return nil
+}
+
+// renameOver is replaceFile after which a crash may still bring the old bytes back, until the directory is synced.
+func renameOver(fsys vfs.FS, name string, data []byte) error {
 	temp := name + tempSuffix
 	if err := writeSynced(fsys, temp, data); err != nil {
 		return err
 	}
 	if err := fsys.Rename(temp, name); err != nil {
 		return &IOError{Op: "rename to", Path: name, Err: err}
-	}
-	dir := path.Dir(name)
-	if err := fsys.SyncDir(dir); err != nil {
-		return &IOError{Op: "sync directory", Path: dir, Err: err}
 	}
 	return nil
 }

@@ -1,7 +1,5 @@
 package kafkalog
 
-import "errors"
-
 // Fence refuses every append from now on with [ErrFenced]. An append that is under way ends first. When it returns
 // nothing writes to the directory any more, so the directory may be renamed or removed; a Sync that is under way ends
 // first, and later ones are refused as well. Reads go on from the files that are open. A second call does nothing.
@@ -60,6 +58,9 @@ func (l *Log) writeOnClose() error {
 	if err := l.failure(); err != nil {
 		return err
 	}
+	if l.neverHeldRecords() {
+		return nil // and the next Open makes the same of it
+	}
 	if err := l.settle(); err != nil {
 		return err
 	}
@@ -71,10 +72,16 @@ func (l *Log) writeOnClose() error {
 		return err
 	}
 	// A snapshot at the log end may come to stand at a segment's base, so it must not say more than what is on disk.
-	if active.dirty || active.size.Load() != active.openedAt {
-		if err := errors.Join(active.syncRecords(), active.syncIndexes()); err != nil {
+	if active.dirty {
+		if err := active.syncRecords(); err != nil {
 			return err
 		}
+	}
+	if err := active.syncIndexes(); err != nil {
+		return err
+	}
+	if err := l.syncNames(); err != nil {
+		return err
 	}
 	return l.takeSnapshotLocked()
 }

@@ -44,6 +44,8 @@ type entryList[E comparable, C entryCodec[E]] struct {
 
 	// view is nil until something was read from the file.
 	view atomic.Pointer[entryView[E]]
+	// unsynced says that the file was written to since the last sync began.
+	unsynced atomic.Bool
 	// damage is what verify found, so that not every reader looks for it again. It means nothing beside a verified view.
 	damage atomic.Pointer[CorruptionError]
 
@@ -297,14 +299,20 @@ func (l *entryList[E, C]) seal() error {
 	return nil
 }
 
-// sync makes the entries that were written durable. It blocks on the device and may run while the writer goes on.
+// sync makes the entries that were written durable. It blocks on the device, if any were since the last one, and may run
+// while the writer goes on.
 func (l *entryList[E, C]) sync() error {
+	if !l.unsynced.Swap(false) {
+		return nil
+	}
 	file, err := l.file.acquire()
 	if err != nil {
+		l.unsynced.Store(true)
 		return err
 	}
 	defer l.file.release()
 	if err := file.Sync(); err != nil {
+		l.unsynced.Store(true)
 		return &IOError{Op: "sync", Path: l.file.path(), Err: err}
 	}
 	return nil

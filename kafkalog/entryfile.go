@@ -160,6 +160,7 @@ func (l *entryList[E, C]) writeEntries(entries []E) error {
 		return err
 	}
 	defer l.file.release()
+	defer l.unsynced.Store(true) // also after a failure, of which something may be in the file
 	block := l.file.cache.block()
 	defer l.file.cache.putBlock(block)
 
@@ -185,6 +186,7 @@ func (l *entryList[E, C]) truncateFile(count int) error {
 		return err
 	}
 	defer l.file.release()
+	defer l.unsynced.Store(true)
 	if err := file.Truncate(int64(count) * int64(l.codec.size())); err != nil {
 		return &IOError{Op: "truncate", Path: l.file.path(), Err: err}
 	}

@@ -35,8 +35,10 @@ type epochCache struct {
 	// cutAt is the established log start at which the cache was last cut from its start, -1 if another change came
 	// since that says nothing about a log start.
 	cutAt int64
-	// unwritten says that the file lags behind the list, which only replay allows.
+	// unwritten says that the file lags behind the list, which only replay and assignLater allow, or that there is no file yet.
 	unwritten bool
+	// names learns of a new file whose name is not durable yet. Nil while the log is being opened.
+	names *dirNames
 }
 
 // newEpochCache returns an empty cache for a partition directory. It writes nothing.
@@ -174,7 +176,7 @@ func (c *epochCache) inRange(from, to int64) []EpochEntry {
 }
 
 // assign records that an epoch starts at an offset. It does nothing when that epoch is the latest and started at or
-// below the offset; otherwise entries that contradict the new one go. It is durable on return.
+// below the offset; otherwise entries that contradict the new one go. It is durable once the names in the directory are.
 func (c *epochCache) assign(epoch int32, start int64) error {
 	if err := checkEpoch(epoch, start); err != nil {
 		return err
@@ -183,7 +185,19 @@ func (c *epochCache) assign(epoch int32, start int64) error {
 	if !changed {
 		return nil
 	}
-	return c.replace(entries)
+	return c.renew(entries)
+}
+
+// assignLater is assign that leaves the writing to write. It is for a log without records.
+func (c *epochCache) assignLater(epoch int32, start int64) error {
+	if err := checkEpoch(epoch, start); err != nil {
+		return err
+	}
+	if entries, changed := assignEpoch(c.entries(), epoch, start); changed {
+		c.list.Store(&entries)
+		c.unwritten = true
+	}
+	return nil
 }
 
 // replay is assign for a batch that recovery walks: an epoch at or below the latest is ignored, a negative one too, and
@@ -198,12 +212,12 @@ func (c *epochCache) replay(epoch int32, base int64) {
 	}
 }
 
-// write makes what replay collected durable. It does nothing when nothing was.
+// write writes what replay and assignLater collected, if they did. That is durable once the names in the directory are.
 func (c *epochCache) write() error {
 	if !c.unwritten {
 		return nil
 	}
-	return c.replace(c.entries())
+	return c.renew(c.entries())
 }
 
 // truncateFromEnd drops the entries that start at or above the offset, because no record from there on is left. A
@@ -265,6 +279,21 @@ func (c *epochCache) restore(entries []EpochEntry) error {
 		return nil
 	}
 	return c.replace(entries)
+}
+
+// renew is replace that leaves it to the log to make the name of the new file durable. Until then a crash may bring the
+// old one back.
+func (c *epochCache) renew(entries []EpochEntry) error {
+	if c.names == nil {
+		return c.replace(entries)
+	}
+	if err := renameOver(c.fs, c.path, formatEpochs(entries)); err != nil {
+		return err
+	}
+	c.names.changed.Add(1)
+	c.list.Store(&entries)
+	c.unwritten = false
+	return nil
 }
 
 // replace writes the entries and shows them to readers once they are durable.

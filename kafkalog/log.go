@@ -203,14 +203,29 @@ func (l *Log) EpochsInRange(from, to int64) []EpochEntry { return l.epochs.inRan
 
 // AssignEpoch records that a leader epoch starts at an offset, normally [Log.LogEnd] when a replica becomes leader. It
 // does nothing if that epoch is the latest and started at or below the offset; otherwise entries that contradict it go.
-// It is durable on return, and blocks on the device. A negative epoch or offset is an [*ArgumentError].
+// It is durable on return, and blocks on the device; on a log that never held records it is so with the first of them,
+// since nothing that a restart has to know depends on it. A negative epoch or offset is an [*ArgumentError].
 func (l *Log) AssignEpoch(epoch int32, start int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.writable(); err != nil {
 		return err
 	}
-	return l.epochs.assign(epoch, start)
+	if l.neverHeldRecords() {
+		return l.epochs.assignLater(epoch, start)
+	}
+	if err := l.epochs.assign(epoch, start); err != nil {
+		return err
+	}
+	return l.syncNames()
+}
+
+// neverHeldRecords reports whether the log is as an Open makes one where there is none, but for an epoch that was assigned.
+// The lock is held.
+func (l *Log) neverHeldRecords() bool {
+	v := l.view.Load()
+	return l.end.Load() == 0 && len(v.segments) == 1 && v.segments[0].size.Load() == 0 && v.start == 0 && !v.established &&
+		!l.mu.trimOwed && !l.mu.lowerOwed && !l.mu.rebuildOwed && l.mu.startOwed < 0
 }
 
 // String describes the log in one line, for messages.

@@ -80,6 +80,7 @@ type loader struct {
 	noEpochs   bool // the epoch file is missing or unreadable
 	pinned     bool
 	stopped    bool // the files agree with a clean stop
+	fresh      bool // there was no log
 }
 
 func (ld *loader) load() error {
@@ -320,7 +321,7 @@ func (ld *loader) ensureSegment() error {
 		}
 		ld.segments = append(ld.segments, s)
 		ld.end, ld.flushed = ld.start, ld.start
-		if err := ld.log.syncDir(); err != nil {
+		if err := ld.syncNames(); err != nil {
 			return err
 		}
 	}
@@ -341,6 +342,16 @@ func (ld *loader) ensureSegment() error {
 	ld.pinned = true
 	ld.log.setTail(nil, active, file)
 	return nil
+}
+
+// syncNames makes the names in the directory durable. Of a log that is new there is nothing to lose: its names become
+// durable with its first records.
+func (ld *loader) syncNames() error {
+	if ld.fresh {
+		ld.log.names.changed.Add(1)
+		return nil
+	}
+	return ld.log.syncDir()
 }
 
 // distrust empties an index of the active segment that speaks of offsets at or above the log end, since nothing could be
@@ -366,7 +377,12 @@ func (ld *loader) settleEpochs() error {
 		if err := ld.rebuildEpochs(); err != nil {
 			return err
 		}
-		// Also without an epoch there is a file, so that the next Open need not look.
+		// Also without an epoch there is a file, so that the next Open need not look. Beside no records it can wait for the
+		// first ones.
+		if ld.holdsNothing() {
+			ld.epochs.unwritten = true
+			return nil
+		}
 		if err := ld.epochs.replace(ld.epochs.entries()); err != nil {
 			return err
 		}
@@ -381,6 +397,11 @@ func (ld *loader) settleEpochs() error {
 		return nil
 	}
 	return ld.epochs.truncateFromStart(ld.start, true)
+}
+
+// holdsNothing reports whether there is no record.
+func (ld *loader) holdsNothing() bool {
+	return len(ld.segments) == 1 && ld.segments[0].size.Load() == 0
 }
 
 // rebuildEpochs walks the headers of the whole log. Damage that readers will meet ends the walk of its segment.
@@ -417,6 +438,7 @@ func (ld *loader) install() error {
 		start = first
 	}
 	l.epochs = ld.epochs
+	l.epochs.names = &l.names
 	l.publish(ld.segments, start, established)
 	l.end.Store(ld.end)
 	l.flushed.Store(min(ld.flushed, ld.end))

@@ -20,6 +20,7 @@ func (ld *loader) findEnd() error {
 	}
 	ld.log.snapshots = snapshots
 	if len(ld.segments) == 0 {
+		ld.fresh = !ld.startFound && len(snapshots.all()) == 0
 		ld.end, ld.flushed = ld.start, ld.start
 		return nil
 	}
@@ -112,7 +113,7 @@ func (ld *loader) recover() error {
 		}
 	}
 	ld.flushed = ld.end
-	return ld.log.syncDir()
+	return nil // settleProducers makes the names durable
 }
 
 // boundary finds the segment base below which everything is on disk, indexes included: the greatest with a snapshot that
@@ -248,8 +249,10 @@ func (ld *loader) settleProducers() error {
 		return ld.rebuildProducers(ld.end)
 	}
 	state.setEnd(ld.end)
-	err := ld.log.snapshots.removeIf(func(offset int64) bool { return offset > ld.end })
-	return errors.Join(err, ld.log.syncDir())
+	if err := ld.log.snapshots.removeIf(func(offset int64) bool { return offset > ld.end }); err != nil {
+		return err
+	}
+	return ld.syncNames()
 }
 
 // recovery checks one segment from its first byte on: framing, checksum and order of every batch. It makes the indexes
@@ -443,7 +446,7 @@ func (rec *recovery) take(b batch.Batch, h *batch.Header) error {
 	return nil
 }
 
-// finish cuts the log behind the last good batch, seals the indexes and makes everything durable. What lies in later
+// finish cuts the log behind the last good batch, seals the indexes and makes durable what the next recovery relies on. What lies in later
 // segments goes first: of a recovery that is itself cut short, the next one must see the reason.
 func (rec *recovery) finish(bad error) error {
 	s := rec.segment
@@ -465,6 +468,9 @@ func (rec *recovery) finish(bad error) error {
 	}
 	if err := s.syncRecords(); err != nil {
 		return err
+	}
+	if bad != nil || rec.limit == math.MaxInt64 {
+		return nil // the segment becomes the active one, whose indexes recovery makes anew
 	}
 	return s.syncIndexes()
 }

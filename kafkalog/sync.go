@@ -45,6 +45,7 @@ type flushJob struct {
 	active  *segment
 	records bool // the active segment has unsynced records
 	indexes bool // write and sync its indexes as well
+	names   bool // make new names durable
 }
 
 // planFlush takes over what is dirty. If the flush then fails the log takes no more appends, so nothing is put back.
@@ -58,6 +59,7 @@ func (l *Log) planFlush(indexes bool) (flushJob, error) {
 	end := l.end.Load()
 	job := flushJob{
 		end: end, flushed: min(end, l.mu.hole), active: active, records: active.dirty, indexes: indexes,
+		names: !l.neverHeldRecords(),
 	}
 	if indexes {
 		if err := active.writeIndexes(); err != nil {
@@ -83,6 +85,9 @@ func (job *flushJob) run(l *Log) error {
 		if err := job.active.syncIndexes(); err != nil {
 			return err
 		}
+	}
+	if !job.names {
+		return nil
 	}
 	return l.syncNames()
 }

@@ -294,12 +294,12 @@ syncdir data
 	_, err := d.CreatePartition(orders, topicID(7))
 	require.NoError(t, err)
 	require.Equal(t, `mkdirall data/orders-3
-syncdir data
 create data/orders-3/partition.metadata.tmp empty
 write data/orders-3/partition.metadata.tmp 0+43
 sync data/orders-3/partition.metadata.tmp
 rename data/orders-3/partition.metadata.tmp -> data/orders-3/partition.metadata
 syncdir data/orders-3
+syncdir data
 `, trace.String())
 	trace.Reset()
 	_, err = d.TakeCleanShutdown()

@@ -83,6 +83,24 @@ func (d *Dir) PartitionPath(p Partition) string { return d.file(p.String()) }
 // durable. A directory that is there and has no metadata, as a crash leaves one, is completed; one that belongs to the
 // same topic is left as it is; one of another topic fails with an error that matches [fs.ErrExist].
 func (d *Dir) CreatePartition(p Partition, topicID UUID) (string, error) {
+	dir, err := d.PreparePartition(p, topicID)
+	if err == nil {
+		err = d.SyncNames()
+	}
+	if err != nil {
+		return "", err
+	}
+	return dir, nil
+}
+
+// SyncNames makes durable which directories there are.
+func (d *Dir) SyncNames() error {
+	return d.use(func() error { return d.fs.SyncDir(d.path) })
+}
+
+// PreparePartition is [Dir.CreatePartition] that leaves one thing to do: until [Dir.SyncNames] a crash may take the whole
+// directory. So many partitions are created with one sync of what is above them.
+func (d *Dir) PreparePartition(p Partition, topicID UUID) (string, error) {
 	if err := (DirName{Partition: p}).check(); err != nil {
 		return "", err
 	}
@@ -92,9 +110,6 @@ func (d *Dir) CreatePartition(p Partition, topicID UUID) (string, error) {
 	dir := d.PartitionPath(p)
 	err := d.use(func() error {
 		if err := d.fs.MkdirAll(dir); err != nil {
-			return err
-		}
-		if err := d.fs.SyncDir(d.path); err != nil {
 			return err
 		}
 		found, err := ReadMetadata(d.fs, dir)

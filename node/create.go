@@ -80,7 +80,7 @@ func rejected(err error) error {
 // it made.
 func (n *Node) makeLogs(t broker.CreateTopic, config topicconfig.Config) (*hosted, error) {
 	h := &hosted{name: t.Name, logs: make([]*partition.Log, t.Partitions), errs: make([]error, t.Partitions)}
-	err := each(n.life, int(t.Partitions), n.config.RecoveryThreads, func(i int) {
+	err := each(n.life, int(t.Partitions), n.flushWorkers(), func(i int) {
 		h.logs[i], h.errs[i] = n.makeLog(t, int32(i), config)
 	})
 	for _, e := range h.errs {
@@ -88,11 +88,15 @@ func (n *Node) makeLogs(t broker.CreateTopic, config topicconfig.Config) (*hoste
 			return h, e
 		}
 	}
-	return h, err
+	if err != nil {
+		return h, err
+	}
+	return h, n.data.dir.SyncNames()
 }
 
+// makeLog makes a log whose directory a crash may take until the data directory is synced.
 func (n *Node) makeLog(t broker.CreateTopic, index int32, config topicconfig.Config) (*partition.Log, error) {
-	dir, err := n.data.makePartition(t.Name, index, t.ID)
+	dir, err := n.data.preparePartition(t.Name, index, t.ID)
 	if err != nil {
 		return nil, err
 	}

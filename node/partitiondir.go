@@ -56,9 +56,19 @@ func (d *dataDir) checkPartition(topic string, index int32, id meta.TopicID) (mi
 	return true, nil
 }
 
-// makePartition makes the directory of a partition, durably, and returns its path. Another directory in its place is moved
-// aside first: a topic is only created when no other has its name, so it is nobody's.
+// makePartition makes the directory of a partition, durably, and returns its path.
 func (d *dataDir) makePartition(topic string, index int32, id meta.TopicID) (string, error) {
+	dir, err := d.preparePartition(topic, index, id)
+	if err == nil {
+		err = d.dir.SyncNames()
+	}
+	return dir, err
+}
+
+// preparePartition makes the directory of a partition, which a crash may take until the data directory is synced, and
+// returns its path. Another directory in its place is moved aside first: a topic is only created when no other has its
+// name, so it is nobody's.
+func (d *dataDir) preparePartition(topic string, index int32, id meta.TopicID) (string, error) {
 	p := logdir.Partition{Topic: topic, Index: index}
 	missing, err := d.checkPartition(topic, index, id)
 	var wrong *WrongDirectoryError
@@ -74,7 +84,7 @@ func (d *dataDir) makePartition(topic string, index int32, id meta.TopicID) (str
 	case !missing:
 		return d.dir.PartitionPath(p), nil
 	}
-	return d.dir.CreatePartition(p, logdir.UUID(id))
+	return d.dir.PreparePartition(p, logdir.UUID(id))
 }
 
 // retire gives a partition's directory the name under which it waits to be removed.
