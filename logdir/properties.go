@@ -17,6 +17,9 @@ import (
 //	    long value
 //	key=\u00e9\t\\     escapes; bytes above 0x7f are ISO 8859-1
 
+// ParseProperties reads Java properties text, such as a server.properties of Kafka. Of two equal keys the later counts.
+func ParseProperties(data []byte) (map[string]string, error) { return parseProperties(data) }
+
 // parseProperties reads properties text. Of two equal keys the later counts.
 func parseProperties(data []byte) (map[string]string, error) {
 	props := map[string]string{}

@@ -36,6 +36,9 @@ type Options struct {
 	TopicDefaults map[string]string
 	TopicPatterns []node.TopicPattern
 
+	// Properties are those of Kafka's server.properties, to find out what its topics had as defaults; nil if not known.
+	Properties map[string]string
+
 	// How says what happens to the files; empty is Copy.
 	How How
 

@@ -42,6 +42,10 @@ type Plan struct {
 	// Tidemark have their own.
 	BrokerConfigs map[string]string `json:"broker_configs"`
 
+	// TopicDefaults are settings that topics of the Kafka had unless they set them themselves, by its brokers' settings, and
+	// that the server of the target would not give them. They are not taken: the server has to be told.
+	TopicDefaults map[string]string `json:"topic_defaults"`
+
 	// NextProducerID is above all ids that Kafka has handed out.
 	NextProducerID int64 `json:"next_producer_id"`
 }

@@ -27,6 +27,7 @@ func (im *Import) survey(ctx context.Context) (*Plan, error) {
 		Target: im.o.Target, How: im.o.How, ClusterID: s.meta.ClusterID, NodeID: s.meta.NodeID, Clean: true,
 		BrokerConfigs: s.image.brokerConfigs(s.meta.NodeID), NextProducerID: s.image.nextProducerID,
 	}
+	p.TopicDefaults = im.missingDefaults(p.BrokerConfigs)
 	for _, d := range s.dirs {
 		p.Sources = append(p.Sources, d.path)
 		p.Clean = p.Clean && d.clean

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-io/tidemark/config"
+	"github.com/tidemark-io/tidemark/logdir"
 	"github.com/tidemark-io/tidemark/node/importer"
 )
 
@@ -23,18 +25,20 @@ log.dir; of a node with several, name all.
 
 Without --execute nothing is changed: what would be taken is listed, and what cannot. With it, every log is recovered as
 Kafka would, read and verified before the server can see any of it. An import that was interrupted goes on when it is run
-again. Settings of Kafka's server.properties are not in the directory: give them to 'tidemark serve'.`,
+again. What Kafka's server.properties says is not in the directory: name the file with --server-properties to be told
+which defaults of topics 'tidemark serve' has to be given, such as how long records are kept.`,
 		Example: `  tidemark import kafka-dir /var/lib/kafka --data-dir /var/lib/tidemark
   tidemark import kafka-dir /var/lib/kafka --data-dir /var/lib/tidemark --execute
   tidemark import kafka-dir /disk1/kafka /disk2/kafka --how link --exclude 'tmp-*' --execute`,
 		Args: atLeastOne("DIR"),
 	}
-	var how string
+	var how, properties string
 	var execute bool
 	var exclude []string
 	c.Flags().StringVar(&how, "how", string(importer.Copy), "what to do with Kafka's files: `copy|link|move`")
 	c.Flags().BoolVar(&execute, "execute", false, "do it; without it nothing is changed")
 	c.Flags().StringArrayVar(&exclude, "exclude", nil, "topics to leave, a `PATTERN`; may be repeated")
+	c.Flags().StringVar(&properties, "server-properties", "", "Kafka's configuration `FILE`, to tell which defaults of topics the server lacks")
 	completeWords(c, "how", string(importer.Copy), string(importer.Link), string(importer.Move))
 	output := addOutputFlag(c)
 	settings := addTargetFlags(c)
@@ -53,6 +57,9 @@ again. Settings of Kafka's server.properties are not in the directory: give them
 		}
 		o := importOptions(loaded.Server)
 		o.Sources, o.How, o.Exclude = dirs, way, exclude
+		if o.Properties, err = readProperties(properties); err != nil {
+			return err
+		}
 		return importKafka(c, o, execute, asJSON)
 	}
 	return c
@@ -71,6 +78,22 @@ func addTargetFlags(c *cobra.Command) *serverFlags {
 		}
 	}
 	return f
+}
+
+// readProperties reads a server.properties; nothing if no file is named.
+func readProperties(name string) (map[string]string, error) {
+	if name == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	properties, err := logdir.ParseProperties(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return properties, nil
 }
 
 // importOptions are the server's settings as far as they matter to an import.
@@ -123,6 +146,7 @@ func (r importReport) print(w io.Writer) error {
 		return err
 	}
 	r.printLeft(w)
+	r.printDefaults(w)
 	return r.printEnd(w)
 }
 
@@ -177,6 +201,17 @@ func (r importReport) printLeft(w io.Writer) {
 	for _, name := range slices.Sorted(maps.Keys(r.BrokerConfigs)) {
 		heading()
 		fmt.Fprintf(w, "  broker setting %s=%s: servers here have their own settings\n", name, r.BrokerConfigs[name])
+	}
+}
+
+// printDefaults says what the server has to be told, so that it keeps records as long as Kafka did.
+func (r importReport) printDefaults(w io.Writer) {
+	if len(r.TopicDefaults) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nKafka's topics had other defaults than the server's. Before it starts, give it these:")
+	for _, name := range slices.Sorted(maps.Keys(r.TopicDefaults)) {
+		fmt.Fprintf(w, "  --topic-default %s=%s\n", name, r.TopicDefaults[name])
 	}
 }
 

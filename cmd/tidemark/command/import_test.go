@@ -63,6 +63,15 @@ func TestAnImportIsServed(t *testing.T) {
 	require.Contains(t, busy.Err, "the server that has "+to+" runs: stop it first")
 }
 
+func TestDefaultsThatOnlyKafkaHadAreTold(t *testing.T) {
+	properties := filepath.Join(t.TempDir(), "server.properties")
+	require.NoError(t, os.WriteFile(properties, []byte("# a broker\nlog.segment.bytes = 104857600\nlog.retention.hours=168\n"), 0o600))
+	out := done(t, "", "import", "kafka-dir", kafkaDir(t), "--data-dir", filepath.Join(t.TempDir(), "data"), "--server-properties", properties)
+	require.Contains(t, out, "give it these:\n  --topic-default retention.ms=-1\n  --topic-default segment.bytes=104857600\n")
+	out = done(t, "", "import", "kafka-dir", kafkaDir(t), "--data-dir", filepath.Join(t.TempDir(), "data"), "--exclude", "*")
+	require.Contains(t, out, "would take 0 topic(s)")
+}
+
 func TestImportsThatCannotBe(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "data")
 	for _, c := range []struct {
