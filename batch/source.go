@@ -53,8 +53,9 @@ type source struct {
 // its buffer is reachable only from the scanner that holds the source.
 var sources [Zstd + 1]sync.Pool
 
-// maxPooledBuffer is the largest buffer that an idle source keeps.
-const maxPooledBuffer = 1 << 20
+// maxPooledBuffer is the largest buffer that an idle source keeps. Clients' lz4 frames announce blocks of 4 MiB, however
+// small their batches are: a buffer for these that is not kept costs more, batch by batch, than all the rest of reading.
+const maxPooledBuffer = 8 << 20
 
 func newSource(codec Codec, payload []byte, limit int64) (*source, error) {
 	s, err := idleSource(codec)
