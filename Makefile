@@ -25,7 +25,7 @@ lint: ## formatting, vet, and the rules of the house
 
 interop: ## real clients and a real Apache Kafka against this server; installs them first
 	./interop/setup.sh
-	cd interop && $(GO) test -count=1 -timeout 40m ./...
+	cd interop && $(GO) test -p 1 -count=1 -timeout 40m ./...
 
 bench: ## benchmarks of the parts; compare two runs with benchstat
 	$(GO) test -run '^$$' -bench . -benchmem ./batch/ ./kafkalog/ ./partition/ ./broker/
