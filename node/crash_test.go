@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -86,8 +88,15 @@ func pollOffsets(t *testing.T, m *nodetest.Machine, topic string) (stop func()) 
 	}
 }
 
+// NODE_POWER_CUTS in the environment is how often the power is cut, for longer runs than the usual one.
 func TestF01_F36_NothingAcknowledgedIsLostAndNoOffsetGoesBackInPowerCutsUnderLoad(t *testing.T) {
-	underLoad(t, 6, func(m *nodetest.Machine, i int) {
+	cuts := 6
+	if text := os.Getenv("NODE_POWER_CUTS"); text != "" {
+		var err error
+		cuts, err = strconv.Atoi(text)
+		require.NoError(t, err)
+	}
+	underLoad(t, cuts, func(m *nodetest.Machine, i int) {
 		m.CutPower(nodetest.Cut{Seed: uint64(i), Keep: []float64{0, 0.5, 1}[i%3]})
 	})
 }
