@@ -162,10 +162,13 @@ func (im *Import) execute(ctx context.Context) error {
 	return im.commit(ctx)
 }
 
-// checkSpace refuses a copy that does not fit.
+// checkSpace refuses a copy that does not fit, unless some of it is there already.
 func (im *Import) checkSpace() error {
 	disk, ok := im.o.FS.(vfs.SpaceReporter)
-	if !ok || im.o.How != Copy || im.store != nil {
+	if !ok || im.o.How != Copy {
+		return nil
+	}
+	if _, err := im.o.FS.Stat(im.staging()); err == nil {
 		return nil
 	}
 	free, _, err := disk.Space(existing(im.o.FS, im.o.Target))
