@@ -120,7 +120,7 @@ func (t *Topic) Bytes() int64 {
 	return total
 }
 
-// name is the name of the partition's directory.
+// dirName is the name of a partition's directory.
 func (t *Topic) dirName(p *Partition) string {
 	return logdir.Partition{Topic: t.Name, Index: p.Index}.String()
 }
