@@ -1,5 +1,7 @@
 package kafkalog
 
+import "errors"
+
 // Fence refuses every append from now on with [ErrFenced]. An append that is under way ends first. When it returns
 // nothing writes to the directory any more, so the directory may be renamed or removed; a Sync that is under way ends
 // first, and later ones are refused as well. Reads go on from the files that are open. A second call does nothing.
@@ -61,13 +63,14 @@ func (l *Log) writeOnClose() error {
 	if l.neverHeldRecords() {
 		return nil // and the next Open makes the same of it
 	}
-	if err := l.settle(); err != nil {
+	if err := errors.Join(l.settle(), l.epochs.write()); err != nil {
 		return err
 	}
 	if err := l.flushStartLocked(); err != nil {
 		return err
 	}
 	active := l.view.Load().active()
+	l.noteIndexNames(active)
 	if err := active.seal(); err != nil {
 		return err
 	}

@@ -286,6 +286,13 @@ func (l *entryList[E, C]) seal() error {
 	}
 	view := l.view.Load()
 	count := int(view.count.Load())
+	if count == 0 {
+		// The file of a sealed index is there.
+		if _, err := l.file.acquire(); err != nil {
+			return err
+		}
+		l.file.release()
+	}
 	if l.untrimmed {
 		if err := l.truncateFile(count); err != nil {
 			return err

@@ -37,6 +37,9 @@ type epochCache struct {
 	cutAt int64
 	// unwritten says that the file lags behind the list, which only replay and assignLater allow, or that there is no file yet.
 	unwritten bool
+	// optional says that there is no file yet and need not be: all records are in the first segment, and an Open without
+	// the file looks there.
+	optional bool
 	// names learns of a new file whose name is not durable yet. Nil while the log is being opened.
 	names *dirNames
 }
@@ -292,7 +295,7 @@ func (c *epochCache) renew(entries []EpochEntry) error {
 	}
 	c.names.changed.Add(1)
 	c.list.Store(&entries)
-	c.unwritten = false
+	c.unwritten, c.optional = false, false
 	return nil
 }
 
@@ -302,7 +305,7 @@ func (c *epochCache) replace(entries []EpochEntry) error {
 		return err
 	}
 	c.list.Store(&entries)
-	c.unwritten = false
+	c.unwritten, c.optional = false, false
 	return nil
 }
 

@@ -72,6 +72,11 @@ func (c *handleCache) open(name string, mode vfs.Mode) *handle {
 	return &handle{cache: c, name: name, mode: mode}
 }
 
+// createLater is create of a file, empty, that is made when it is first acquired.
+func (c *handleCache) createLater(name string) *handle {
+	return &handle{cache: c, name: name, mode: vfs.CreateTruncate}
+}
+
 // create makes a file with one of the creating modes and returns its handle, which opens it for reading and writing
 // from then on. The directory is not synced.
 func (c *handleCache) create(name string, mode vfs.Mode) (*handle, error) {
@@ -79,7 +84,6 @@ func (c *handleCache) create(name string, mode vfs.Mode) (*handle, error) {
 	if _, err := h.acquire(); err != nil {
 		return nil, err
 	}
-	h.mode = vfs.ReadWrite
 	h.release()
 	return h, nil
 }
@@ -264,6 +268,9 @@ func (h *handle) openAcquired() (vfs.File, error) {
 	defer c.mu.Unlock()
 	h.file = file
 	h.refs = 1
+	if h.mode != vfs.ReadOnly {
+		h.mode = vfs.ReadWrite // what was created is not created again
+	}
 	return file, nil
 }
 
@@ -376,12 +383,12 @@ func (h *handle) detachLocked() vfs.File {
 // noteClosed remembers that closing a descriptor failed. For a file that is only read that means nothing; for another
 // one the system may just have said that it lost a write.
 func (h *handle) noteClosed(err error) {
-	if err == nil || h.mode == vfs.ReadOnly {
+	if err == nil {
 		return
 	}
 	h.cache.mu.Lock()
 	defer h.cache.mu.Unlock()
-	if h.failed == nil {
+	if h.mode != vfs.ReadOnly && h.failed == nil {
 		h.failed = &IOError{Op: "close", Path: h.name, Err: err}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-io/tidemark/vfs"
+	"github.com/tidemark-io/tidemark/vfs/faultfs"
+	"github.com/tidemark-io/tidemark/vfs/memfs"
 )
 
 // BenchmarkIdleLogMemory reports the heap that an open log holds while nobody uses it: just opened, and after a group of
@@ -65,4 +67,40 @@ func TestALogAtRestKeepsNoMemoryOfItsAppends(t *testing.T) {
 	require.True(t, l.mu.stage == nil)
 	require.False(t, l.AppendMayBlock(100, epochMs))
 	require.True(t, l.mu.stage == nil)
+}
+
+// TestANewLogIsOneFileUntilItHoldsRecords keeps what many new partitions cost small: a file each, and no fsync.
+func TestANewLogIsOneFileUntilItHoldsRecords(t *testing.T) {
+	fsys := faultfs.New(memfs.New(), nil)
+	b := newBenchOn(t, fsys)
+	require.NoError(t, vfs.EnsureDir(fsys, testDir))
+	files := func() (names []string) {
+		entries, err := fsys.List(testDir)
+		require.NoError(t, err)
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	syncs := func() int { return int(fsys.Count(faultfs.OpSync, faultfs.OpSyncDir)) }
+	before := syncs()
+	for range 2 {
+		l := b.open(Options{Clean: true})
+		require.NoError(t, l.AssignEpoch(3, 0))
+		require.Equal(t, []EpochEntry{{Epoch: 3, Start: 0}}, l.Epochs())
+		require.NoError(t, l.Sync())
+		require.NoError(t, l.Close())
+		require.Equal(t, []string{fileName(0, logSuffix)}, files())
+	}
+	require.Equal(t, before, syncs())
+
+	l := b.open(Options{Clean: true})
+	require.NoError(t, l.AssignEpoch(3, 0))
+	_, err := l.Append(data{}.build(t), AppendOptions{LeaderEpoch: 3})
+	require.NoError(t, err)
+	require.NoError(t, l.Sync())
+	require.NoError(t, l.Close())
+	require.Equal(t, []string{
+		fileName(0, indexSuffix), fileName(0, logSuffix), fileName(0, timeIndexSuffix), fileName(1, snapshotSuffix), epochFileName,
+	}, files())
 }

@@ -366,8 +366,11 @@ func (m *model) lookUp(t *rapid.T) {
 
 func (m *model) truncate(t *rapid.T) {
 	to := rapid.Int64Range(0, m.end+1).Draw(t, "to")
-	if i := slices.IndexFunc(m.batches, func(b modelBatch) bool { return b.last() >= to }); m.contiguous && i >= 0 {
-		to = min(to, m.batches[i].base()) // not inside a batch, which would leave a hole
+	if m.contiguous && to < m.end { // not inside a batch, also of those that the log start hides, which would leave a hole
+		to = m.end
+		if i := slices.IndexFunc(m.batches, func(b modelBatch) bool { return b.last() >= m.start }); i >= 0 {
+			to = rapid.SampledFrom(m.batches[i:]).Draw(t, "batch").base()
+		}
 	}
 	require.NoError(t, m.log.TruncateTo(to))
 	if to >= m.end {

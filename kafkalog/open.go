@@ -198,7 +198,7 @@ func (ld *loader) findSegments(names []string) error {
 }
 
 // attach gives the segment its files, of which only the length of the first is looked at. A missing index file is made
-// empty; needsIndex remembers that it has to be filled.
+// empty; needsIndex remembers that it has to be filled. Beside no records it can wait.
 func (ld *loader) attach(s *segment, end int64, names []string) error {
 	name := filePath(ld.dir, s.base, logSuffix)
 	info, err := ld.env.fs.Stat(name)
@@ -212,6 +212,13 @@ func (ld *loader) attach(s *segment, end int64, names []string) error {
 	s.needsIndex = !slices.Contains(names, fileName(s.base, indexSuffix)) ||
 		!slices.Contains(names, fileName(s.base, timeIndexSuffix))
 	s.file = ld.env.files.open(name, vfs.ReadWrite)
+	s.txns = openTxnIndex(ld.env.files.open(filePath(ld.dir, s.base, txnIndexSuffix), vfs.ReadWrite), s.base)
+	if s.needsIndex && size == 0 {
+		s.needsIndex, s.noIndexes = false, true
+		s.index = newOffsetIndex(ld.env.files.createLater(filePath(ld.dir, s.base, indexSuffix)), s.base, math.MaxInt)
+		s.times = newTimeIndex(ld.env.files.createLater(filePath(ld.dir, s.base, timeIndexSuffix)), s.base, math.MaxInt)
+		return nil
+	}
 	index, err := ld.attachIndex(s, indexSuffix, names)
 	if err != nil {
 		return err
@@ -222,7 +229,6 @@ func (ld *loader) attach(s *segment, end int64, names []string) error {
 	}
 	s.index = openOffsetIndex(index, s.base, math.MaxInt, limits)
 	s.times = openTimeIndex(times, s.base, math.MaxInt, limits)
-	s.txns = openTxnIndex(ld.env.files.open(filePath(ld.dir, s.base, txnIndexSuffix), vfs.ReadWrite), s.base)
 	return nil
 }
 
@@ -378,9 +384,9 @@ func (ld *loader) settleEpochs() error {
 			return err
 		}
 		// Also without an epoch there is a file, so that the next Open need not look. Beside no records it can wait for the
-		// first ones.
+		// first roll or close.
 		if ld.holdsNothing() {
-			ld.epochs.unwritten = true
+			ld.epochs.unwritten, ld.epochs.optional = true, true
 			return nil
 		}
 		if err := ld.epochs.replace(ld.epochs.entries()); err != nil {

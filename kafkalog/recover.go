@@ -280,6 +280,9 @@ const scanSize = 1 << 20
 
 func (rec *recovery) run() (err error) {
 	s := rec.segment
+	if s.noIndexes && s.size.Load() == 0 && rec.limit == math.MaxInt64 {
+		return s.txns.reset() // an empty log stays as it is
+	}
 	if err := errors.Join(s.clearIndexes(), s.txns.reset()); err != nil {
 		return err
 	}
@@ -336,9 +339,10 @@ func (rec *recovery) next() (b batch.Batch, h batch.Header, bad, err error) {
 	return b, h, bad, nil
 }
 
-// lost reports whether the offsets from the expected one up to the given one were written and are missing.
+// lost reports whether the offsets from the expected one up to the given one were written and are missing. Below the log
+// start, some of the segments that were deleted may be back after a power cut.
 func (rec *recovery) lost(up int64) bool {
-	return rec.contiguous && rec.expect >= rec.proven && up > rec.expect
+	return rec.contiguous && rec.expect >= rec.proven && up > rec.expect && up > rec.loader.start
 }
 
 // verify checks the checksum of a batch of any version.

@@ -451,6 +451,7 @@ func TestF16_NothingIsKeptBehindRecordsThatAPowerCutLost(t *testing.T) {
 		{"offsets missing within a file", Options{Contiguous: true}, closed, 2, []int64{0}, []int64{0}},
 		{"a file of no batch", Options{Contiguous: true}, func([]byte) []byte { return nil }, 0, []int64{0}, []int64{}},
 		{"below what was flushed", Options{Contiguous: true, RecoveryPoint: 10}, closed, 10, []int64{0, 6}, []int64{0, 4, 6, 8}},
+		{"below the log start", Options{Contiguous: true, LogStart: 6}, shorter, 10, []int64{0, 6}, []int64{6, 8}},
 		{"on a follower", Options{}, shorter, 10, []int64{0, 6}, []int64{0, 2, 6, 8}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

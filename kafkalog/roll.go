@@ -37,7 +37,7 @@ func (l *Log) rollLocked(base int64) error {
 	if base <= old.base {
 		return &ArgumentError{Argument: "segment base", Value: base, Reason: "is not above that of the active segment"}
 	}
-	if err := l.settle(); err != nil {
+	if err := errors.Join(l.settle(), l.epochs.write()); err != nil {
 		return err
 	}
 	if err := l.dropEarlySnapshot(base); err != nil {
@@ -155,8 +155,10 @@ func (l *Log) flushSealed(sealed *segment, base int64, snapshot []byte) error {
 // settle does what a failed truncation left undone, before anything else is written: it cuts the active file at the log
 // end, writes the leader epochs and a lowered log start, and rebuilds the producers.
 func (l *Log) settle() error {
-	if err := l.epochs.write(); err != nil {
-		return err
+	if !l.epochs.optional {
+		if err := l.epochs.write(); err != nil {
+			return err
+		}
 	}
 	if err := l.trimActive(); err != nil {
 		return err

@@ -36,6 +36,7 @@ type segment struct {
 	jitter     int64 // ms by which it rolls earlier
 	dirty      bool  // something was written that no fsync covered
 	needsIndex bool  // the index file was missing when the log was opened
+	noIndexes  bool  // the index files may not have been made yet, so their names are not durable either
 
 	older *segment // what stood for these files before the last cut in place
 }
@@ -73,27 +74,28 @@ func (m *maxStamp) get() (timestamp, offset int64, known bool) {
 // segmentFiles are the suffixes of a segment's own files, the records first.
 var segmentFiles = [...]string{logSuffix, indexSuffix, timeIndexSuffix, txnIndexSuffix}
 
-// createSegment makes the files of an empty segment. A leftover of one of the names is emptied. Names are not synced. If
+// createSegment makes an empty segment: the file for the records now, those of the indexes when there is something to write
+// or the segment is sealed. A leftover of one of the names is emptied or removed. Names are not synced. If
 // it fails the files are removed again.
 func (e *Env) createSegment(dir string, base int64, c *Config) (*segment, error) {
-	var made []*handle
-	for _, suffix := range segmentFiles[:3] {
-		h, err := e.files.create(filePath(dir, base, suffix), vfs.CreateTruncate)
-		if err != nil {
-			made = append(made, e.files.open(filePath(dir, base, suffix), vfs.ReadWrite)) // it may be there all the same
-			return nil, errors.Join(err, removeAll(made))
-		}
-		made = append(made, h)
+	name := filePath(dir, base, logSuffix)
+	file, err := e.files.create(name, vfs.CreateTruncate)
+	if err != nil {
+		file = e.files.open(name, vfs.ReadWrite) // it may be there all the same
+		return nil, errors.Join(err, file.remove())
 	}
-	txnName := filePath(dir, base, txnIndexSuffix)
-	if err := e.fs.Remove(txnName); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.Join(&IOError{Op: "remove", Path: txnName, Err: err}, removeAll(made))
+	for _, suffix := range segmentFiles[1:] {
+		leftover := filePath(dir, base, suffix)
+		if err := e.fs.Remove(leftover); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, errors.Join(&IOError{Op: "remove", Path: leftover, Err: err}, file.remove())
+		}
 	}
 	s := e.newSegment(base, c)
-	s.file = made[0]
-	s.index = newOffsetIndex(made[1], base, math.MaxInt)
-	s.times = newTimeIndex(made[2], base, math.MaxInt)
-	s.txns = newTxnIndex(e.files.open(txnName, vfs.ReadWrite), base)
+	s.file = file
+	s.index = newOffsetIndex(e.files.createLater(filePath(dir, base, indexSuffix)), base, math.MaxInt)
+	s.times = newTimeIndex(e.files.createLater(filePath(dir, base, timeIndexSuffix)), base, math.MaxInt)
+	s.txns = newTxnIndex(e.files.open(filePath(dir, base, txnIndexSuffix), vfs.ReadWrite), base)
+	s.noIndexes = true
 	s.max.set(-1, -1)
 	s.dirty = true
 	return s, nil

@@ -62,6 +62,7 @@ func (l *Log) planFlush(indexes bool) (flushJob, error) {
 		names: !l.neverHeldRecords(),
 	}
 	if indexes {
+		l.noteIndexNames(active)
 		if err := active.writeIndexes(); err != nil {
 			return flushJob{}, err
 		}
@@ -115,6 +116,14 @@ func (l *Log) syncDir() error {
 		l.names.synced.CompareAndSwap(synced, changed)
 	}
 	return nil
+}
+
+// noteIndexNames counts the names of index files that are about to be made.
+func (l *Log) noteIndexNames(s *segment) {
+	if s.noIndexes {
+		l.names.changed.Add(1)
+		s.noIndexes = false
+	}
 }
 
 // writeIndexes writes the index entries that are in memory alone.
