@@ -149,7 +149,7 @@ func (p *proposer) snapshotIfDue(ctx context.Context) error {
 	if errors.Is(err, ErrClaimed) {
 		return nil
 	}
-	if transient(err) {
+	if transient(err) || errors.Is(err, ErrNoSpace) {
 		p.snapshotDue = p.state.index + p.log.o.SnapshotEvery/8 + 1
 		return nil
 	}

@@ -6,8 +6,8 @@ import "context"
 // suite that every backend passes; the letters below are the guarantees it checks.
 //
 // All methods are safe for concurrent use and honour their context where they can wait. An error that matches none of
-// [ErrConflict], [ErrOutcomeUnknown], [ErrUnavailable], [ErrTruncated], [ErrClaimed] is final: the backend is broken or
-// closed, and the log stops.
+// [ErrConflict], [ErrOutcomeUnknown], [ErrUnavailable], [ErrNoSpace], [ErrTruncated], [ErrClaimed] is final: the backend is
+// broken or closed, and the log stops.
 type Backend interface {
 	// String names where the log lives, a file's path or a URL without secrets, for messages.
 	String() string

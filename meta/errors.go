@@ -18,6 +18,10 @@ var (
 	// ErrUnavailable says that nothing happened and the same call may succeed later.
 	ErrUnavailable = errors.New("meta: backend is unavailable")
 
+	// ErrNoSpace says that there was no room for what should have been stored. Nothing was, and the same call may succeed
+	// once there is room again; nobody tries by itself.
+	ErrNoSpace = errors.New("meta: no space left")
+
 	// ErrTruncated says that the entries asked for are gone; a snapshot replaces them.
 	ErrTruncated = errors.New("meta: entries were truncated")
 
@@ -91,11 +95,17 @@ func (e *GapError) Error() string {
 	return fmt.Sprintf("meta: %s: log entry %d is missing and no snapshot covers it (head is %d)", e.Where, e.Want, e.Head)
 }
 
-// MissingError says that a file which must exist does not.
-type MissingError struct{ Path string }
+// MissingError says that a file which must exist does not, or has nothing in it.
+type MissingError struct {
+	Path  string
+	Empty bool // it is there, and has no bytes
+}
 
-// Error names the file.
+// Error names the file and what to do.
 func (e *MissingError) Error() string {
+	if e.Empty {
+		return fmt.Sprintf("meta: %s is empty: restore it from a copy, or start with an empty data directory", e.Path)
+	}
 	return fmt.Sprintf("meta: %s is missing, and the data it described is there: restore the file rather than start without it",
 		e.Path)
 }

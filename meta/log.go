@@ -118,7 +118,9 @@ func (l *Log) WaitApplied(ctx context.Context, index uint64) (*State, error) {
 // come between them when they do not fit in one entry: a call is no transaction.
 //
 // The error is [ErrTooLarge] or about a bad string when nothing was proposed, ctx's error when ctx ended before the
-// commands were taken up, and otherwise why the log stopped. After ctx ended later, or after a stop, the error also
+// commands were taken up, [ErrNoSpace] when there was no room for them and the log goes on, and otherwise why the log
+// stopped. With [ErrNoSpace], commands of the call that came in an earlier entry may be in; the error then matches
+// [ErrOutcomeUnknown] too. After ctx ended later, or after a stop, the error also
 // matches [ErrOutcomeUnknown]: some or all of the commands may be in.
 func (l *Log) Propose(ctx context.Context, commands ...Command) ([]Result, error) {
 	if len(commands) == 0 || ctx.Err() != nil {

@@ -228,6 +228,7 @@ func (p *proposer) nextGroup() *group {
 func (p *proposer) settle(ctx context.Context, g *group) error {
 	var data []byte
 	var entry Entry
+	unsure := false // an attempt may still arrive
 	return p.retry(ctx, func(ctx context.Context) (err error) {
 		if g.settled {
 			return nil
@@ -243,9 +244,17 @@ func (p *proposer) settle(ctx context.Context, g *group) error {
 			p.apply(g.index, entry, len(data))
 			return nil
 		}
+		if errors.Is(appendErr, ErrNoSpace) {
+			if !unsure {
+				p.refuse(g, appendErr)
+				return nil
+			}
+			appendErr = fmt.Errorf("%w: %w", ErrUnavailable, appendErr)
+		}
 		if !transient(appendErr) {
 			return appendErr
 		}
+		unsure = unsure || errors.Is(appendErr, ErrOutcomeUnknown)
 		if err := p.advance(ctx); err != nil || g.settled {
 			return err
 		}
@@ -254,6 +263,18 @@ func (p *proposer) settle(ctx context.Context, g *group) error {
 		}
 		return appendErr
 	})
+}
+
+// refuse answers the callers of a group that was not appended and never will be.
+func (p *proposer) refuse(g *group, err error) {
+	g.settled = true
+	for _, s := range g.shares {
+		if len(s.r.results) > 0 { // in an earlier entry
+			p.forget(s.r, fmt.Errorf("%w: %w", err, ErrOutcomeUnknown))
+		} else {
+			p.forget(s.r, err)
+		}
+	}
 }
 
 // frame returns a group's entry as bytes and as decoded from them: what cannot be read back is never appended.

@@ -23,7 +23,11 @@ const counterKey = "counter"
 
 // child counts in the log, one command at a time, and prints each number once it is acknowledged. It never ends by itself.
 func child() int {
-	b, err := embedded.Open(os.Getenv(childEnv), embedded.Options{ClusterID: "c"})
+	o := embedded.Options{ClusterID: "c"}
+	if os.Getenv(fullEnv) == fullNoReserve {
+		o.Reserve = -1
+	}
+	b, err := embedded.Open(os.Getenv(childEnv), o)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -35,7 +39,7 @@ func child() int {
 		return 1
 	}
 	if os.Getenv(fullEnv) != "" {
-		return countUntilFull(b, l)
+		return fillUp(l)
 	}
 	for {
 		kv, _ := l.View().Get(counterKey)

@@ -18,7 +18,7 @@ import (
 func writtenLog(t testing.TB) (path string, want []byte) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "meta.db")
-	b, err := embedded.Open(path, embedded.Options{ClusterID: "c"})
+	b, err := embedded.Open(path, embedded.Options{ClusterID: "c", Reserve: -1})
 	require.NoError(t, err)
 	l, err := meta.Open(t.Context(), b, meta.Options{SnapshotEvery: 40})
 	require.NoError(t, err)
@@ -39,6 +39,7 @@ func writtenLog(t testing.TB) (path string, want []byte) {
 
 // openState opens the file and returns the state in it.
 func openState(path string, o embedded.Options) ([]byte, error) {
+	o.Reserve = -1
 	b, err := embedded.Open(path, o)
 	if err != nil {
 		return nil, err

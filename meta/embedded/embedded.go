@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -23,6 +25,9 @@ type Options struct {
 	MustExist bool
 	// LockTimeout is how long to wait for another process to release the file. The default is 1 s.
 	LockTimeout time.Duration
+	// Reserve is how many bytes of the disk the file holds for entries to come, so that a full disk keeps nobody from
+	// deleting topics. 0 is [DefaultReserve]; below 0 is none.
+	Reserve int64
 }
 
 // ClusterIDError says that the file belongs to another cluster.
@@ -41,6 +46,10 @@ type Backend struct {
 	path      string
 	clusterID string
 	db        *bbolt.DB
+	file      *os.File // the one that db has open, and closes
+	reserve   int64
+	solid     int64      // how much of the file has blocks of the disk, as far as is known
+	writing   sync.Mutex // held by update
 	notify    chan struct{}
 	failure   failure
 	claims    claims
@@ -57,29 +66,58 @@ func Open(path string, o Options) (*Backend, error) {
 	if o.LockTimeout == 0 {
 		o.LockTimeout = time.Second
 	}
-	if _, err := os.Stat(path); os.IsNotExist(err) {
-		if o.MustExist {
-			return nil, &meta.MissingError{Path: path}
-		}
-		if err := create(path, o.ClusterID); err != nil {
-			return nil, fmt.Errorf("meta: making %s: %w", path, err)
-		}
-	} else if err != nil {
+	if err := find(path, o); err != nil {
 		return nil, err
 	}
 	if err := verifyLocked(path, o.LockTimeout); err != nil {
+		return nil, advise(err)
+	}
+	b := &Backend{path: path, reserve: o.reserve(), notify: make(chan struct{}, 1)}
+	var err error
+	if b.db, b.file, err = openBolt(path, o.LockTimeout, false); err != nil {
 		return nil, err
 	}
-	db, err := openBolt(path, o.LockTimeout, false)
-	if err != nil {
-		return nil, err
-	}
-	b := &Backend{path: path, db: db, notify: make(chan struct{}, 1)}
 	if err := b.readClusterID(o.ClusterID); err != nil {
-		_ = db.Close()
+		_ = b.db.Close()
 		return nil, err
 	}
+	b.fillReserve()
 	return b, nil
+}
+
+// find makes sure that there is a file, and makes one where it may.
+func find(path string, o Options) error {
+	info, err := os.Stat(path)
+	switch {
+	case os.IsNotExist(err) && o.MustExist:
+		return &meta.MissingError{Path: path}
+	case os.IsNotExist(err):
+		if err := create(path, o.ClusterID); err != nil {
+			return fmt.Errorf("meta: making %s: %w", path, err)
+		}
+		return nil
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return advise(damaged(path, "bbolt file", 0, errors.New("it is not a file")))
+	case info.Size() == 0:
+		return &meta.MissingError{Path: path, Empty: true}
+	}
+	return nil
+}
+
+// advise adds to what is wrong with a file what can be done about it.
+func advise(err error) error {
+	var corrupt *meta.CorruptError
+	var gap *meta.GapError
+	if !errors.As(err, &corrupt) && !errors.As(err, &gap) {
+		return err
+	}
+	var newer *meta.VersionError
+	if errors.As(err, &newer) {
+		return err // it says so itself
+	}
+	return fmt.Errorf("%w: the file is damaged; restore it from a copy, or start with an empty data directory", err)
 }
 
 // create makes the file under another name and gives it its own when it is whole and on disk.
@@ -91,7 +129,7 @@ func create(path, clusterID string) error {
 	if err := os.Remove(fresh); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	db, err := openBolt(fresh, time.Second, false)
+	db, _, err := openBolt(fresh, time.Second, false)
 	if err != nil {
 		return err
 	}
@@ -130,16 +168,22 @@ func syncDir(dir string) error {
 // verifyLocked checks the file while no writer can have it. bbolt opens it for reading first, which looks at nothing but
 // the meta pages.
 func verifyLocked(path string, timeout time.Duration) error {
-	db, err := openBolt(path, timeout, true)
+	db, _, err := openBolt(path, timeout, true)
 	if err != nil {
 		return err
 	}
 	return errors.Join(Verify(path), db.Close())
 }
 
-// openBolt opens the file. It never makes an empty file into a new one.
-func openBolt(path string, timeout time.Duration, readOnly bool) (*bbolt.DB, error) {
+// openBolt opens the file, which the database closes.
+func openBolt(path string, timeout time.Duration, readOnly bool) (*bbolt.DB, *os.File, error) {
+	var file *os.File
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
+		OpenFile: func(name string, flag int, mode os.FileMode) (f *os.File, err error) {
+			f, err = os.OpenFile(name, flag, mode)
+			file = f
+			return f, err
+		},
 		Timeout:        timeout,
 		ReadOnly:       readOnly,
 		NoFreelistSync: true, // rebuilt at open from pages that were just checked, and one page less to write
@@ -147,11 +191,20 @@ func openBolt(path string, timeout time.Duration, readOnly bool) (*bbolt.DB, err
 	})
 	switch {
 	case errors.Is(err, bbolt.ErrTimeout):
-		return nil, &meta.LockedError{Path: path}
+		return nil, nil, &meta.LockedError{Path: path}
+	case isSystem(err):
+		return nil, nil, fmt.Errorf("meta: %s: %w", path, err)
 	case err != nil:
-		return nil, &meta.CorruptError{Where: path, Item: "bbolt file", Err: err}
+		return nil, nil, &meta.CorruptError{Where: path, Item: "bbolt file", Err: err}
 	}
-	return db, nil
+	return db, file, nil
+}
+
+// isSystem reports whether the operating system refused, which says nothing about the file.
+func isSystem(err error) bool {
+	var onPath *os.PathError
+	var code syscall.Errno
+	return errors.As(err, &onPath) || errors.As(err, &code)
 }
 
 func (b *Backend) readClusterID(want string) error {
@@ -186,8 +239,9 @@ func (b *Backend) Head(ctx context.Context) (head uint64, err error) {
 	return head, err
 }
 
-// Append stores an entry at index. When it returns nil the entry is on disk. A write or sync that fails is final: what is
-// on disk is unknown until the file is opened again.
+// Append stores an entry at index. When it returns nil the entry is on disk. [meta.ErrNoSpace] says that there was no room
+// for it and that nothing was stored. Any other write or sync that fails is final: what is on disk is unknown until the
+// file is opened again.
 func (b *Backend) Append(ctx context.Context, index uint64, entry []byte) error {
 	err := b.update(ctx, func(tx *bbolt.Tx) error {
 		head, err := getHead(tx)
@@ -313,24 +367,31 @@ func (b *Backend) view(ctx context.Context, f func(*bbolt.Tx) error) error {
 	return b.closedOr(b.db.View(f))
 }
 
-// update runs f in a transaction that is on disk when update returns nil. An error of f leaves the file as it was; an
-// error of the commit is final for the backend.
+// update runs f in a transaction that is on disk when update returns nil. An error of f leaves the file as it was, and so
+// does a commit that found no room. Any other error of the commit is final for the backend.
 func (b *Backend) update(ctx context.Context, f func(*bbolt.Tx) error) error {
+	b.writing.Lock()
+	defer b.writing.Unlock()
 	if err := b.usable(ctx); err != nil {
 		return err
 	}
 	var refused error
+	var id uint64
 	err := b.db.Update(func(tx *bbolt.Tx) error {
+		id = uint64(tx.ID())
 		refused = f(tx)
 		return refused
 	})
 	switch {
 	case err == nil:
+		b.fillReserve()
 		return nil
 	case refused != nil:
 		return refused
 	case errors.Is(err, bbolt.ErrDatabaseNotOpen):
 		return meta.ErrClosed
+	case isFull(err) && b.isBefore(id):
+		return fmt.Errorf("%w: %s: %w", meta.ErrNoSpace, b.path, err)
 	}
 	return b.failure.set(fmt.Errorf("meta: %s: %w", b.path, err))
 }
