@@ -18,6 +18,10 @@
 //   - An append is all or nothing: if it fails, the log, its indexes and its producers are as before the call.
 //   - After a crash, [Open] keeps every batch of the unflushed tail up to the first that is torn or corrupt, and nothing
 //     after it; with [Options].Contiguous also nothing after one that is missing. What was flushed is never shortened: damage there is a [*CorruptionError] or [*ChecksumError] with the file and the position.
+//     What was flushed is what [Options].RecoveryPoint and the snapshots at segment bases say. Above that, a bad batch with
+//     good ones behind it may be a power cut that wrote them in another order, so they are cut as well, and not kept
+//     beside the log: Events.PartialBatch tells how many whole batches, bytes and offsets went. Pass the greatest offset
+//     that is known to be flushed, to keep that stretch short.
 //   - A batch with a right checksum is kept even if nobody here can decode it.
 //   - A failed fsync is final. The log refuses appends from then on and must be opened again; reads go on.
 //   - A read returns whole batches and never jumps over an offset. The first batch comes even if it is larger than asked.

@@ -121,7 +121,8 @@ type SegmentNameError struct {
 }
 
 func (e *SegmentNameError) Error() string {
-	return fmt.Sprintf("kafkalog: %q is not the name of a segment", e.Name)
+	return fmt.Sprintf("kafkalog: %q is not the name of a segment, and what is in it may be records: "+
+		"move the file out of the directory", e.Name)
 }
 
 // Is reports whether target is the error's class, [ErrStorage].

@@ -29,7 +29,7 @@ func TestEveryErrorIsOfItsClassAndOfNoOther(t *testing.T) {
 			"kafkalog: a/0.log: batch at position 61 has checksum 19d112bb, its bytes have 00000001"},
 		{&UnsupportedVersionError{Artifact: "producer snapshot", Path: "a/0.snapshot", Found: 2, Supported: 1}, ErrStorage,
 			"kafkalog: producer snapshot a/0.snapshot has version 2 at position 0, this program reads version 1"},
-		{&SegmentNameError{Name: "x.log"}, ErrStorage, `kafkalog: "x.log" is not the name of a segment`},
+		{&SegmentNameError{Name: "x.log"}, ErrStorage, `kafkalog: "x.log" is not the name of a segment, and what is in it may be records: move the file out of the directory`},
 		{&IndexFullError{Path: "a/0.index", Entries: 3}, ErrStorage, "kafkalog: a/0.index is full with 3 entries"},
 		{&BatchError{Offset: 7, Err: io.ErrUnexpectedEOF}, ErrInvalidBatch, "kafkalog: batch at offset 7: unexpected EOF"},
 		{&OffsetTooLowError{Requested: 3, LogStart: 5}, ErrOffsetOutOfRange, "kafkalog: offset 3 is below the log start 5"},

@@ -10,7 +10,8 @@ type Events struct {
 	PartialBatch func(PartialBatchEvent)
 	// DamagedBatch tells that recovery found damage in what was flushed and kept it.
 	DamagedBatch func(DamagedBatchEvent)
-	// LogEndBehind tells that a log ends below the recovery point it was opened with, as when its files were removed.
+	// LogEndBehind tells that a log ends below the recovery point or the high watermark it was opened with, as when its
+	// files were removed.
 	LogEndBehind func(LogEndBehindEvent)
 	// Rolled tells that a new active segment was started.
 	Rolled func(RolledEvent)
@@ -33,6 +34,13 @@ type PartialBatchEvent struct {
 	Cut      int64  // bytes that were cut off; 0 if the file ends there and only later segments were removed
 	Offset   int64  // the log end after the cut
 	Reason   error  // why the batch at Position was refused
+
+	// LostBatches are the whole batches, with right checksums, that went with the cut, in this file and in later segments.
+	// After a power cut they are what the disk wrote ahead of a batch that it lost, and nobody was promised them. Without
+	// one they are records that damage before them has cost.
+	LostBatches int
+	LostBytes   int64 // of these
+	LostOffsets int64 // that these held
 }
 
 // DamagedBatchEvent describes damage in flushed data, which stays where it is and which reads report.
@@ -43,11 +51,12 @@ type DamagedBatchEvent struct {
 	Err      error
 }
 
-// LogEndBehindEvent describes a log that is shorter than what was said to be flushed.
+// LogEndBehindEvent describes a log that is shorter than what was said to be flushed, or to be visible.
 type LogEndBehindEvent struct {
 	Dir           string
 	LogEnd        int64
-	RecoveryPoint int64
+	RecoveryPoint int64 // what was said to be flushed
+	HighWatermark int64 // what was said to be visible
 }
 
 // RolledEvent describes a roll.

@@ -21,6 +21,10 @@ type Options struct {
 	// nothing. Damage below it is never cut off. What has to be read to recover does not depend on it: the directory
 	// proves that by itself, since the snapshot at a segment's base is written only once everything below is on disk.
 	RecoveryPoint int64
+	// HighWatermark is an offset below which readers may have seen records, 0 and less say nothing. It protects nothing: of
+	// a log that follows the page cache a power cut takes such records. A log that ends below it is told to
+	// Events.LogEndBehind.
+	HighWatermark int64
 	// Foreign says that the last writer may have been a Kafka broker, whose snapshots prove nothing. Then everything from
 	// the segment that holds RecoveryPoint on is read.
 	Foreign bool
@@ -448,8 +452,10 @@ func (ld *loader) install() error {
 	l.publish(ld.segments, start, established)
 	l.end.Store(ld.end)
 	l.flushed.Store(min(ld.flushed, ld.end))
-	if ld.options.RecoveryPoint > ld.end {
-		ld.env.events.LogEndBehind(LogEndBehindEvent{Dir: ld.dir, LogEnd: ld.end, RecoveryPoint: ld.options.RecoveryPoint})
+	if o := ld.options; max(o.RecoveryPoint, o.HighWatermark) > ld.end {
+		ld.env.events.LogEndBehind(LogEndBehindEvent{
+			Dir: ld.dir, LogEnd: ld.end, RecoveryPoint: o.RecoveryPoint, HighWatermark: o.HighWatermark,
+		})
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func (ld *loader) recover() error {
 		s := ld.segments[i]
 		scan := &recovery{
 			loader: ld, segment: s, limit: math.MaxInt64, proven: ld.flushed, state: state, expect: s.base,
-			contiguous: ld.options.Contiguous, discardLater: func() error { return ld.discardFrom(i + 1) },
+			contiguous: ld.options.Contiguous, discardLater: func() error { return ld.discardFrom(i + 1) }, later: ld.segments[i+1:],
 		}
 		if i+1 < len(ld.segments) {
 			scan.limit = ld.segments[i+1].base
@@ -266,6 +266,7 @@ type recovery struct {
 
 	contiguous   bool         // an offset that is missing above proven was lost
 	discardLater func() error // removes the segments behind this one
+	later        []*segment   // those
 
 	reader segmentReader
 	at     int64 // position of the next batch
@@ -331,6 +332,8 @@ func (rec *recovery) next() (b batch.Batch, h batch.Header, bad, err error) {
 		bad = fmt.Errorf("base offset is %d, want %d or more", h.BaseOffset, rec.expect)
 	case rec.lost(h.BaseOffset):
 		bad = fmt.Errorf("base offset is %d, and what begins at %d was lost", h.BaseOffset, rec.expect)
+	case h.LastOffset()-rec.segment.base > math.MaxInt32:
+		bad = fmt.Errorf("last offset is %d, which is not within 2^31-1 of the segment's base %d", h.LastOffset(), rec.segment.base)
 	case h.LastOffset() >= rec.limit:
 		bad = fmt.Errorf("last offset is %d, the next segment begins at %d", h.LastOffset(), rec.limit)
 	default:
@@ -391,46 +394,17 @@ func (rec *recovery) judge(h *batch.Header, framed bool, bad error) (keep bool, 
 		return true, nil
 	}
 	if errors.Is(bad, errPartial) {
-		more, err := rec.batchBehind()
-		if err != nil || !more {
+		behind, err := rec.intactBehind(rec.at+1, 1)
+		if err != nil || behind.batches == 0 {
 			return false, err
 		}
 	}
 	return false, rec.reader.corrupt(rec.at, "damage in flushed records: "+bad.Error(), "", "")
 }
 
-// lookAhead bounds how far batchBehind looks. No batch is larger.
-const lookAhead = 64 << 20
-
-// batchBehind reports whether a whole batch with a right checksum follows somewhere behind the position, which then does
-// not hold the end of the log but damage. Checksums are only computed where the offset makes sense, so that this is not
-// slow on arbitrary bytes.
-func (rec *recovery) batchBehind() (bool, error) {
-	rest := make([]byte, min(lookAhead, rec.reader.size-rec.at))
-	if err := rec.reader.readAt(rest, rec.at); err != nil {
-		return false, err
-	}
-	for i := 1; i+batch.HeaderSize <= len(rest); i++ {
-		if rest[i+16] != batch.Magic {
-			continue
-		}
-		b, _, err := batch.Next(rest[i:])
-		if err != nil || b.BaseOffset() < rec.expect || b.BaseOffset()-rec.segment.base > math.MaxInt32 {
-			continue
-		}
-		if b.VerifyCRC() == nil {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
 // take accounts for a batch that stays. b is nil for one that is damaged, of which only the framing counts.
 func (rec *recovery) take(b batch.Batch, h *batch.Header) error {
 	s := rec.segment
-	if _, fits := relativeOffset(s.base, h.LastOffset()); !fits {
-		return rec.reader.corrupt(rec.at, "an offset that is not within 2^31-1 of the segment's base", "", "")
-	}
 	if err := s.indexBatch(h, rec.at, rec.loader.config.IndexIntervalBytes); err != nil {
 		return err
 	}
@@ -459,10 +433,7 @@ func (rec *recovery) finish(bad error) error {
 		bad = fmt.Errorf("the next segment begins at %d, and what begins at %d was lost", rec.limit, rec.expect)
 	}
 	if cut > 0 || bad != nil {
-		if err := rec.discardLater(); err != nil {
-			return err
-		}
-		if err := rec.cutFile(cut, bad); err != nil {
+		if err := rec.cutOff(cut, bad); err != nil {
 			return err
 		}
 	}
@@ -479,7 +450,25 @@ func (rec *recovery) finish(bad error) error {
 	return s.syncIndexes()
 }
 
-func (rec *recovery) cutFile(cut int64, bad error) error {
+// cutOff removes what the segment holds behind the position, and the later segments first. It tells how many whole batches
+// went with them.
+func (rec *recovery) cutOff(cut int64, bad error) error {
+	lost, err := rec.intactBehind(rec.at, math.MaxInt)
+	if err != nil {
+		return err
+	}
+	later, err := rec.laterIntact()
+	if err != nil {
+		return err
+	}
+	lost.add(later)
+	if err := rec.discardLater(); err != nil {
+		return err
+	}
+	return rec.cutFile(cut, bad, lost)
+}
+
+func (rec *recovery) cutFile(cut int64, bad error, lost intactBatches) error {
 	s := rec.segment
 	file, err := s.file.acquire()
 	if err != nil {
@@ -492,6 +481,7 @@ func (rec *recovery) cutFile(cut int64, bad error) error {
 	s.size.Store(rec.at)
 	rec.loader.env.events.PartialBatch(PartialBatchEvent{
 		File: s.file.path(), Position: rec.at, Cut: cut, Offset: rec.expect, Reason: bad,
+		LostBatches: lost.batches, LostBytes: lost.bytes, LostOffsets: lost.offsets,
 	})
 	return nil
 }

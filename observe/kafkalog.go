@@ -26,6 +26,12 @@ func KafkaLogs(registry prometheus.Registerer, log *slog.Logger) kafkalog.Events
 	return kafkalog.Events{
 		PartialBatch: func(e kafkalog.PartialBatchEvent) {
 			cut.Add(float64(e.Cut))
+			if e.LostBatches > 0 {
+				log.Error("recovery cut a log at a bad batch, and whole batches behind it are gone", "file", e.File,
+					"position", e.Position, "cut_bytes", e.Cut, "log_end", e.Offset, "reason", e.Reason,
+					"lost_batches", e.LostBatches, "lost_bytes", e.LostBytes, "lost_offsets", e.LostOffsets)
+				return
+			}
 			log.Warn("recovery cut the torn end of a log", "file", e.File, "position", e.Position, "cut_bytes", e.Cut,
 				"log_end", e.Offset, "reason", e.Reason)
 		},
@@ -36,8 +42,8 @@ func KafkaLogs(registry prometheus.Registerer, log *slog.Logger) kafkalog.Events
 		},
 		LogEndBehind: func(e kafkalog.LogEndBehindEvent) {
 			behind.Inc()
-			log.Error("a log is shorter than what was flushed: files are missing", "dir", e.Dir, "log_end", e.LogEnd,
-				"recovery_point", e.RecoveryPoint)
+			log.Error("a log is shorter than what was flushed or visible", "dir", e.Dir, "log_end", e.LogEnd,
+				"recovery_point", e.RecoveryPoint, "high_watermark", e.HighWatermark)
 		},
 		Rolled: func(e kafkalog.RolledEvent) {
 			rolled.Inc()

@@ -35,7 +35,9 @@ type Options struct {
 	Clean bool
 
 	// What the checkpoints of the data directory say, or -1: offsets that are flushed, the high watermark, and the first
-	// offset that may be read.
+	// offset that may be read. Unless the log follows the page cache the high watermark says, too, what is flushed: records
+	// below either are never cut off as the torn end of a log. A log that ends below it is told to LogEndBehind of Env's
+	// events.
 	RecoveryPoint, HighWatermark, LogStart int64
 
 	// Changed is called after the high watermark or the log start moved, for who keeps checkpoints of them. It must be
@@ -94,7 +96,8 @@ func Open(o Options) (*Log, error) {
 	under, err := kafkalog.Open(o.Env, o.Dir, kafkalog.Options{
 		Config:        s.logConfig(o.Maintainer.options.ProducerExpiry),
 		Clean:         o.Clean,
-		RecoveryPoint: o.RecoveryPoint,
+		RecoveryPoint: s.proven(o.RecoveryPoint, o.HighWatermark),
+		HighWatermark: o.HighWatermark,
 		LogStart:      o.LogStart,
 		Contiguous:    !o.Config.CleanupPolicy.Compacts(), // a compacted log, maybe of another server, has holes
 	})

@@ -96,6 +96,15 @@ func (s *settings) retains() bool {
 	return s.config.CleanupPolicy.Deletes() && (s.config.RetentionMs >= 0 || s.config.RetentionBytes >= 0)
 }
 
+// proven is the offset below which everything was synced, by what the checkpoints say. The high watermark of a log that
+// follows the page cache proves nothing.
+func (s *settings) proven(recovered, watermark int64) int64 {
+	if s.mode == flushOS {
+		return recovered
+	}
+	return max(recovered, watermark)
+}
+
 // logConfig is what the log under a [Log] needs to know. It never syncs on its own account: that is the flusher's work.
 func (s *settings) logConfig(producerExpiry time.Duration) kafkalog.Config {
 	c := s.config

@@ -1,0 +1,79 @@
+package kafkalog
+
+import (
+	"math"
+
+	"github.com/tidemark-io/tidemark/batch"
+)
+
+// lookAhead bounds how far intactBehind looks. No batch is larger.
+const lookAhead = 64 << 20
+
+// intactBatches counts whole batches with right checksums.
+type intactBatches struct {
+	batches int
+	bytes   int64
+	offsets int64 // that they cover
+}
+
+func (n *intactBatches) add(m intactBatches) {
+	n.batches += m.batches
+	n.bytes += m.bytes
+	n.offsets += m.offsets
+}
+
+// intactBehind counts the whole batches with a right checksum from a position on, up to most of them and within
+// lookAhead. Checksums are only computed where the offset makes sense, so that this is not slow on arbitrary bytes. The
+// position of the recovery does not move.
+func (rec *recovery) intactBehind(from int64, most int) (found intactBatches, err error) {
+	probe := *rec
+	probe.buf, probe.bufLen = nil, 0
+	end := min(rec.reader.size, from+lookAhead)
+	for probe.at = from; probe.at+batch.HeaderSize <= end && found.batches < most; {
+		h, ok, err := probe.intact()
+		if err != nil {
+			return found, err
+		}
+		if !ok {
+			probe.at++
+			continue
+		}
+		found.add(intactBatches{batches: 1, bytes: int64(h.Size()), offsets: h.NextOffset() - h.BaseOffset})
+		probe.at += int64(h.Size())
+	}
+	return found, nil
+}
+
+// intact reports whether a whole batch with a right checksum and an offset that may follow stands at the position.
+func (rec *recovery) intact() (h batch.Header, ok bool, err error) {
+	if rec.buf == nil {
+		rec.buf = make([]byte, min(scanSize, rec.reader.size-rec.at))
+	}
+	head, err := rec.bytes(batch.HeaderSize)
+	if err != nil || head[16] != batch.Magic {
+		return h, false, err
+	}
+	h, bad := decodeHeader(head, rec.reader.size-rec.at)
+	if bad != nil || h.Magic != batch.Magic || h.BaseOffset < rec.expect || h.BaseOffset-rec.segment.base > math.MaxInt32 {
+		return h, false, nil
+	}
+	b, err := rec.bytes(h.Size())
+	return h, err == nil && batch.Batch(b).VerifyCRC() == nil, err
+}
+
+// laterIntact counts the whole batches of the later segments, which are about to be removed.
+func (rec *recovery) laterIntact() (found intactBatches, err error) {
+	for _, s := range rec.later {
+		probe := recovery{loader: rec.loader, segment: s, expect: s.base}
+		if probe.reader, err = s.reader(); err != nil {
+			return found, err
+		}
+		in, err := probe.intactBehind(0, math.MaxInt)
+		probe.reader.close()
+		if err != nil {
+			return found, err
+		}
+		found.add(in)
+	}
+	return found, nil
+}
