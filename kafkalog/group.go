@@ -317,6 +317,7 @@ func (l *Log) commitStaged(c *Config) error {
 		return l.rollBack(active, before, err)
 	}
 	active.dirty = true
+	l.mu.fresh = false
 	l.mu.hole = never
 	active.size.Add(st.bytes)
 	l.producers.Lock()

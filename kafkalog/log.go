@@ -36,6 +36,7 @@ type Log struct {
 		sync.Mutex
 		tail    tail
 		stage   *stage // nil while nobody appends
+		fresh   bool   // there was no record when the log was opened, and none was appended
 		retired []retiredFile
 		// What a failed truncation left undone, and settle does before the next append.
 		trimOwed    bool // the active file is longer than the log says
@@ -224,7 +225,7 @@ func (l *Log) AssignEpoch(epoch int32, start int64) error {
 // The lock is held.
 func (l *Log) neverHeldRecords() bool {
 	v := l.view.Load()
-	return l.end.Load() == 0 && len(v.segments) == 1 && v.segments[0].size.Load() == 0 && v.start == 0 && !v.established &&
+	return l.mu.fresh && l.end.Load() == 0 && len(v.segments) == 1 && v.segments[0].size.Load() == 0 && v.start == 0 && !v.established &&
 		!l.mu.trimOwed && !l.mu.lowerOwed && !l.mu.rebuildOwed && l.mu.startOwed < 0
 }
 

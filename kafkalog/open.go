@@ -447,6 +447,7 @@ func (ld *loader) install() error {
 	if first := ld.segments[0].base; !ld.config.RemoteStorage && first > start {
 		start = first
 	}
+	l.mu.fresh = ld.fresh || ld.epochs.optional
 	l.epochs = ld.epochs
 	l.epochs.names = &l.names
 	l.publish(ld.segments, start, established)

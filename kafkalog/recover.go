@@ -282,7 +282,7 @@ const scanSize = 1 << 20
 func (rec *recovery) run() (err error) {
 	s := rec.segment
 	if s.noIndexes && s.size.Load() == 0 && rec.limit == math.MaxInt64 {
-		return s.txns.reset() // an empty log stays as it is
+		return errors.Join(s.txns.reset(), s.syncRecords()) // an empty log stays as it is
 	}
 	if err := errors.Join(s.clearIndexes(), s.txns.reset()); err != nil {
 		return err

@@ -58,8 +58,11 @@ func (l *Log) planFlush(indexes bool) (flushJob, error) {
 	active := l.view.Load().active()
 	end := l.end.Load()
 	job := flushJob{
-		end: end, flushed: min(end, l.mu.hole), active: active, records: active.dirty, indexes: indexes,
-		names: !l.neverHeldRecords(),
+		end: end, flushed: min(end, l.mu.hole), active: active, records: active.dirty, indexes: indexes, names: true,
+	}
+	if l.neverHeldRecords() {
+		job.records, job.indexes, job.names = false, false, false
+		return job, nil
 	}
 	if indexes {
 		l.noteIndexNames(active)

@@ -237,3 +237,20 @@ func TestReadsThatRaceWithTruncationNeverReturnForeignBytes(t *testing.T) {
 	_, err = regions.AppendTo(nil)
 	require.ErrorIs(t, err, ErrTruncated)
 }
+
+func TestF50_ALogThatWasTruncatedToNothingStaysEmptyAfterAPowerCut(t *testing.T) {
+	fsys := memfs.New()
+	b := makeBench(t, fsys)
+	l := b.open(Options{})
+	fill(t, l, 3)
+	require.NoError(t, l.Sync())
+	require.NoError(t, l.TruncateTo(0))
+	require.NoError(t, l.Sync())
+	left := fsys.Crash(memfs.CrashOptions{})
+	require.NoError(t, b.env.Close())
+	b = makeBench(t, left)
+	l = b.open(Options{})
+	require.Zero(t, l.LogEnd())
+	require.Empty(t, allBytes(t, l))
+	require.NoError(t, b.env.Close())
+}
