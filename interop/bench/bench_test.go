@@ -71,3 +71,25 @@ func TestAnUnknownServerIsRefused(t *testing.T) {
 	defer stop()
 	require.ErrorContains(t, err, `no server is called "redpanda"`)
 }
+
+func TestAProcessIsSeenWithItsDescriptorsThreadsAndWakeUps(t *testing.T) {
+	p, err := look(os.Getpid())
+	require.NoError(t, err)
+	require.Positive(t, p.resident)
+	require.Positive(t, p.descriptors)
+	require.Positive(t, p.threads)
+	require.Positive(t, p.switches)
+	n, err := statusField("VmRSS:\t 12 kB\nvoluntary_ctxt_switches:\t34\n", "voluntary_ctxt_switches")
+	require.NoError(t, err)
+	require.Equal(t, int64(34), n)
+}
+
+func TestAServerAtRestIsMeasuredStepByStep(t *testing.T) {
+	table, err := measureGroups(t.Context(), groupOptions{
+		partitions: 9, groups: 3, settle: time.Millisecond, idle: time.Millisecond, dir: t.TempDir(), command: "bench groups",
+	})
+	require.NoError(t, err)
+	require.Contains(t, table, "| 9 partitions, a record in each | ")
+	require.Contains(t, table, "| and 3 groups with committed offsets | ")
+	require.Contains(t, table, "| and a connected member in each group | ")
+}

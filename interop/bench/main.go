@@ -22,6 +22,12 @@ type options struct {
 }
 
 func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if len(os.Args) > 1 && os.Args[1] == "groups" {
+		exitOn(groupsMain(ctx, os.Args[2:]))
+		return
+	}
 	var o options
 	flag.StringVar(&o.servers, "servers", "tidemark,tidemark-os,kafka", "what to measure: "+strings.Join(variantNames(), ", "))
 	flag.IntVar(&o.rounds, "rounds", 5, "measured rounds")
@@ -30,14 +36,17 @@ func main() {
 	flag.StringVar(&o.dir, "dir", os.TempDir(), "where the servers put their data")
 	flag.StringVar(&o.output, "output", "", "Markdown file whose table between the bench:kafka markers is replaced")
 	flag.Parse()
-	o.command = strings.Join(append([]string{"bench"}, os.Args[1:]...), " ")
+	o.command = fmt.Sprintf("bench -servers %s -rounds %d -phase %v -warm %v", o.servers, o.rounds, o.phase, o.warm)
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "bench: unexpected argument %q\n", flag.Arg(0))
 		os.Exit(2)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, o); err != nil {
+	exitOn(run(ctx, o))
+}
+
+// exitOn ends the program if there is an error.
+func exitOn(err error) {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

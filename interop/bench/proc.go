@@ -1,8 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -52,14 +55,69 @@ func peakMemory(pid int) (int64, error) {
 }
 
 func parsePeak(status string) (int64, error) {
-	for _, line := range strings.Split(status, "\n") {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(rest, "kB")), 10, 64)
+	kib, err := statusField(status, "VmHWM")
+	return kib << 10, err
+}
+
+// statusField returns a number of /proc/PID/status, without its unit.
+func statusField(status, name string) (int64, error) {
+	for line := range strings.Lines(status) {
+		if rest, ok := strings.CutPrefix(line, name+":"); ok {
+			n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
 			if err != nil {
-				return 0, fmt.Errorf("bench: VmHWM: %w", err)
+				return 0, fmt.Errorf("bench: %s: %w", name, err)
 			}
-			return kib << 10, nil
+			return n, nil
 		}
 	}
-	return 0, fmt.Errorf("bench: /proc/PID/status has no VmHWM")
+	return 0, fmt.Errorf("bench: /proc/PID/status has no %s", name)
+}
+
+// process is what /proc says of a process at a moment.
+type process struct {
+	resident    int64 // bytes
+	descriptors int
+	threads     int
+	switches    int64 // how often its threads have gone to sleep by themselves, which is how often they were woken
+	processor   time.Duration
+}
+
+func look(pid int) (process, error) {
+	var p process
+	dir := fmt.Sprintf("/proc/%d", pid)
+	status, err := os.ReadFile(filepath.Join(dir, "status"))
+	if err != nil {
+		return p, fmt.Errorf("bench: %w", err)
+	}
+	kib, err := statusField(string(status), "VmRSS")
+	if err != nil {
+		return p, err
+	}
+	p.resident = kib << 10
+	open, err := os.ReadDir(filepath.Join(dir, "fd"))
+	if err != nil {
+		return p, fmt.Errorf("bench: %w", err)
+	}
+	p.descriptors = len(open)
+	threads, err := os.ReadDir(filepath.Join(dir, "task"))
+	if err != nil {
+		return p, fmt.Errorf("bench: %w", err)
+	}
+	for _, thread := range threads {
+		status, err := os.ReadFile(filepath.Join(dir, "task", thread.Name(), "status"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // the thread has ended
+		}
+		if err != nil {
+			return p, fmt.Errorf("bench: %w", err)
+		}
+		n, err := statusField(string(status), "voluntary_ctxt_switches")
+		if err != nil {
+			return p, err
+		}
+		p.threads++
+		p.switches += n
+	}
+	p.processor, err = processTime(pid)
+	return p, err
 }

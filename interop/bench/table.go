@@ -157,24 +157,31 @@ func processor() string {
 	return "an unknown processor"
 }
 
-// The table stands between these lines of the Markdown file.
+// The tables stand between these lines of the Markdown file.
 const (
 	beginMarker = "<!-- bench:kafka begin -->\n"
 	endMarker   = "<!-- bench:kafka end -->\n"
+	groupsBegin = "<!-- bench:groups begin -->\n"
+	groupsEnd   = "<!-- bench:groups end -->\n"
 )
 
-// replaceTable puts the table between the markers of the file.
+// replaceTable puts the table beside Kafka into the file.
 func replaceTable(path, table string) error {
+	return replaceSection(path, beginMarker, endMarker, table)
+}
+
+// replaceSection puts the text between two lines of the file.
+func replaceSection(path, begin, end, section string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
 	}
-	head, rest, ok := bytes.Cut(text, []byte(beginMarker))
-	_, tail, ok2 := bytes.Cut(rest, []byte(endMarker))
+	head, rest, ok := bytes.Cut(text, []byte(begin))
+	_, tail, ok2 := bytes.Cut(rest, []byte(end))
 	if !ok || !ok2 {
-		return fmt.Errorf("bench: %s lacks the lines %q and %q", path, strings.TrimSpace(beginMarker), strings.TrimSpace(endMarker))
+		return fmt.Errorf("bench: %s lacks the lines %q and %q", path, strings.TrimSpace(begin), strings.TrimSpace(end))
 	}
-	replaced := slices.Concat(head, []byte(beginMarker), []byte("\n"+table+"\n"), []byte(endMarker), tail)
+	replaced := slices.Concat(head, []byte(begin), []byte("\n"+section+"\n"), []byte(end), tail)
 	if err := os.WriteFile(path, replaced, 0o644); err != nil {
 		return fmt.Errorf("bench: %w", err)
 	}
