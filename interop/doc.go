@@ -7,8 +7,9 @@
 //
 // in this directory builds tidemark from the tree around it, starts it on a free port, and lets every peer write what
 // franz-go reads and read what franz-go wrote: each codec, idempotent and not, headers, nulls, empty values, and values
-// of 20 MiB. Other tests exchange the files on disk with Apache Kafka, run franz-go's own test suite, and kill the
-// server under load. A peer that is missing fails the tests; nothing is skipped.
+// of 20 MiB. Consumer groups of each come together, lose members and go on, and Kafka's tools print of this server what
+// they print of Kafka's own broker. Other tests exchange the files on disk with Apache Kafka, run franz-go's own test
+// suite, and kill the server under load. A peer that is missing fails the tests; nothing is skipped.
 //
 // INTEROP_SERVER=kafka runs the same tests with Apache Kafka as the server, which shows that a test asks for
 // nothing that Kafka itself does not do.
