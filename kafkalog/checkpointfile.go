@@ -198,7 +198,7 @@ func removeLogStart(fsys vfs.FS, dir string) error {
 		return &IOError{Op: "remove", Path: name, Err: err}
 	}
 	if err := fsys.SyncDir(dir); err != nil {
-		return &IOError{Op: "sync directory", Path: dir, Err: err}
+		return &IOError{Op: opSyncDir, Path: dir, Err: err}
 	}
 	return nil
 }
@@ -211,7 +211,7 @@ func replaceFile(fsys vfs.FS, name string, data []byte) error {
 	}
 	dir := path.Dir(name)
 	if err := fsys.SyncDir(dir); err != nil {
-		return &IOError{Op: "sync directory", Path: dir, Err: err}
+		return &IOError{Op: opSyncDir, Path: dir, Err: err}
 	}
 	return nil
 }
@@ -236,14 +236,14 @@ func writeSynced(fsys vfs.FS, name string, data []byte) (err error) {
 	}
 	defer func() {
 		if closeErr := file.Close(); closeErr != nil && err == nil {
-			err = &IOError{Op: "close", Path: name, Err: closeErr}
+			err = &IOError{Op: opClose, Path: name, Err: closeErr}
 		}
 	}()
 	if _, err := file.WriteAt(data, 0); err != nil {
 		return &IOError{Op: "write", Path: name, Err: err}
 	}
 	if err := file.Sync(); err != nil {
-		return &IOError{Op: "sync", Path: name, Err: err}
+		return &IOError{Op: opSync, Path: name, Err: err}
 	}
 	return nil
 }

@@ -60,6 +60,9 @@ func (l *Log) writeOnClose() error {
 	if err := l.failure(); err != nil {
 		return err
 	}
+	if unwritten, err := l.retrySealed(); err != nil || unwritten != nil {
+		return errors.Join(err, unwritten)
+	}
 	if l.neverHeldRecords() {
 		return nil // and the next Open makes the same of it
 	}

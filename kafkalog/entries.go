@@ -320,7 +320,7 @@ func (l *entryList[E, C]) sync() error {
 	defer l.file.release()
 	if err := file.Sync(); err != nil {
 		l.unsynced.Store(true)
-		return &IOError{Op: "sync", Path: l.file.path(), Err: err}
+		return &IOError{Op: opSync, Path: l.file.path(), Err: err}
 	}
 	return nil
 }

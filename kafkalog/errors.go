@@ -12,6 +12,10 @@ var (
 	// [*ChecksumError], [*UnsupportedVersionError] and [*SegmentNameError].
 	ErrStorage = errors.New("kafkalog: storage error")
 
+	// ErrTryAgain comes with [ErrStorage] and says that the log is as before and goes on: something could not be opened or
+	// written, for want of a descriptor or of space, and the same call may do later. A failed fsync never is one.
+	ErrTryAgain = errors.New("kafkalog: try again")
+
 	// ErrOffsetOutOfRange is the class of reads of offsets that this log does not hold: [*OffsetTooLowError] and
 	// [*OffsetBelowLocalStartError].
 	ErrOffsetOutOfRange = errors.New("kafkalog: offset out of range")

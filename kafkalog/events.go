@@ -71,7 +71,7 @@ type RollFlushedEvent struct {
 	Dir  string
 	Base int64 // everything below it is durable if Err is nil
 	Took time.Duration
-	Err  error
+	Err  error // also when it is tried again later; Failed tells what is final
 }
 
 // RetiredEvent describes a segment that left the log.

@@ -278,13 +278,21 @@ func (h *handle) openAcquired() (vfs.File, error) {
 // it is tried once more.
 func (c *handleCache) openFile(name string, mode vfs.Mode) (vfs.File, error) {
 	file, err := c.fs.Open(name, mode)
-	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-		for range exhaustedEvictions {
-			c.evictOldest()
-		}
+	if c.evictIfExhausted(err) {
 		file, err = c.fs.Open(name, mode)
 	}
 	return file, err
+}
+
+// evictIfExhausted closes idle files and reports true if err says that the process has no descriptor left.
+func (c *handleCache) evictIfExhausted(err error) bool {
+	if !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) {
+		return false
+	}
+	for range exhaustedEvictions {
+		c.evictOldest()
+	}
+	return true
 }
 
 // fileSystem returns the file system of the cache, with an Open that makes room as the cache does. Whoever opens small
@@ -300,6 +308,15 @@ type evictingFS struct {
 // Open is that of the file system below, tried twice when descriptors have run out.
 func (f evictingFS) Open(name string, mode vfs.Mode) (vfs.File, error) {
 	return f.cache.openFile(name, mode)
+}
+
+// SyncDir is that of the file system below, which opens the directory, tried twice when descriptors have run out.
+func (f evictingFS) SyncDir(name string) error {
+	err := f.FS.SyncDir(name)
+	if f.cache.evictIfExhausted(err) {
+		err = f.FS.SyncDir(name)
+	}
+	return err
 }
 
 // retire lets nobody acquire the handle any more and closes its file if nobody holds it. Naming is held.
@@ -389,6 +406,6 @@ func (h *handle) noteClosed(err error) {
 	h.cache.mu.Lock()
 	defer h.cache.mu.Unlock()
 	if h.mode != vfs.ReadOnly && h.failed == nil {
-		h.failed = &IOError{Op: "close", Path: h.name, Err: err}
+		h.failed = &IOError{Op: opClose, Path: h.name, Err: err}
 	}
 }

@@ -26,6 +26,7 @@ type Log struct {
 	snapshots *snapshotFiles // has its own lock
 	names     dirNames       // of the files on disk
 	rollJobs  rollQueue      // guarded by the roll flusher's own lock
+	sealed    sealedSegments // has its own lock, taken after mu and held over fsyncs
 
 	// syncMu serialises what must not overlap an fsync that runs without mu: syncs, truncation, reset and close. It is
 	// taken before mu.

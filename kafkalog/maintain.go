@@ -64,6 +64,9 @@ func (l *Log) MaintainDeferringDeletions(now time.Time) (DueDeletions, error) {
 	if err := l.env.roll.failure(&l.rollJobs); err != nil {
 		return DueDeletions{}, err
 	}
+	if unwritten, err := l.retrySealed(); err != nil || unwritten != nil {
+		return DueDeletions{}, errors.Join(err, unwritten)
+	}
 	ms := now.UnixMilli()
 	l.mu.Lock()
 	flush := l.flushDue() <= ms

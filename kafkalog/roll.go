@@ -46,7 +46,13 @@ func (l *Log) rollLocked(base int64) error {
 	// A crash must not lose the active segment's name and keep that of the next one. Mostly the flush of the roll before
 	// has seen to that.
 	if err := l.syncNames(); err != nil {
-		l.fail(err)
+		if !passing(err) {
+			l.fail(err)
+		}
+		return err
+	}
+	// What could not be flushed holds a snapshot in memory, so it does not become more and more.
+	if _, err := l.retrySealed(); err != nil {
 		return err
 	}
 	bytes := l.snapshotSize()
@@ -93,6 +99,7 @@ func (l *Log) prepareRoll(old *segment, base int64) (*segment, vfs.File, error) 
 			return next, file, nil
 		}
 		next.file.unpin()
+		err = errors.Join(err, old.reactivate())
 	}
 	return nil, nil, errors.Join(err, removeAll(next.handles()))
 }
@@ -113,43 +120,19 @@ func (l *Log) publish(segments []*segment, start int64, established bool) {
 
 // sealedFlush captures the producers as they are at the end of the sealed segment, and returns the job that makes the
 // segment durable and then, and only then, writes them as its boundary snapshot: the snapshot's existence proves that
-// everything below it is on disk.
+// everything below it is on disk. The job fails only if that is final.
 func (l *Log) sealedFlush(sealed *segment, base int64) func() error {
-	snapshot := l.captureSnapshot(base)
+	s := &sealedSegment{segment: sealed, base: base, snapshot: l.captureSnapshot(base)}
 	l.mu.lastFlush = max(l.mu.lastFlush, l.env.nowMs())
 	return func() error {
 		began := l.env.now()
-		err := l.flushSealed(sealed, base, snapshot)
-		if l.fenced.Load() {
-			err = nil // the directory may be gone, and nobody relies on it any more
-		}
-		if err == nil {
-			l.advanceFlushed(base)
-		} else {
-			l.fail(err)
-		}
+		err := l.flushSealed(s)
 		l.env.events.RollFlushed(RollFlushedEvent{Dir: l.dir, Base: base, Took: l.env.now().Sub(began), Err: err})
+		if err != nil && passing(err) {
+			return nil
+		}
 		return err
 	}
-}
-
-func (l *Log) flushSealed(sealed *segment, base int64, snapshot []byte) error {
-	if err := sealed.syncRecords(); err != nil {
-		return err
-	}
-	if err := sealed.syncIndexes(); err != nil {
-		return err
-	}
-	if err := l.syncDir(); err != nil {
-		return err
-	}
-	if l.fenced.Load() {
-		return nil
-	}
-	if snapshot == nil {
-		return nil
-	}
-	return l.snapshots.publish(base, snapshot)
 }
 
 // settle does what a failed truncation left undone, before anything else is written: it cuts the active file at the log

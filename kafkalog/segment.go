@@ -342,7 +342,7 @@ func (s *segment) syncRecords() error {
 	}
 	defer s.file.release()
 	if err := file.Sync(); err != nil {
-		return &IOError{Op: "sync", Path: s.file.path(), Err: err}
+		return &IOError{Op: opSync, Path: s.file.path(), Err: err}
 	}
 	return nil
 }

@@ -6,8 +6,9 @@ import "sync/atomic"
 // segments, names in the directory, and a log start that waits to be written. [Log.RecoveryPoint] is then at least the
 // log end of that moment. Appends and reads go on meanwhile. It blocks on the device.
 //
-// The error is of class [ErrStorage]. After a failed flush the log refuses appends until it is opened again, and every
-// further call returns the same error: what the device did with the bytes is not known.
+// The error is of class [ErrStorage]. After a failed fsync the log refuses appends until it is opened again, and every
+// further call returns the same error: what the device did with the bytes is not known. An error that matches
+// [ErrTryAgain] has changed nothing: something could not be opened or written, the log goes on, and a later call may do.
 func (l *Log) Sync() error {
 	if _, err := l.flush(true); err != nil {
 		return err
@@ -26,12 +27,14 @@ func (l *Log) flush(indexes bool) (int64, error) {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
 	job, err := l.planFlush(indexes)
-	if err == nil {
-		if err = job.run(l); err != nil {
-			l.fail(err)
-		}
-	}
 	if err != nil {
+		return l.flushed.Load(), err
+	}
+	if err := job.run(l); err != nil {
+		if passing(err) {
+			return l.flushed.Load(), l.putBack(&job, err)
+		}
+		l.fail(err)
 		return l.flushed.Load(), err
 	}
 	l.advanceFlushed(job.flushed)
@@ -48,7 +51,15 @@ type flushJob struct {
 	names   bool // make new names durable
 }
 
-// planFlush takes over what is dirty. If the flush then fails the log takes no more appends, so nothing is put back.
+// putBack makes dirty again what a flush took over and did not get to, and returns its failure, which may pass.
+func (l *Log) putBack(job *flushJob, err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	job.active.dirty = job.active.dirty || job.records
+	return tryAgain(err)
+}
+
+// planFlush takes over what is dirty.
 func (l *Log) planFlush(indexes bool) (flushJob, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,6 +78,9 @@ func (l *Log) planFlush(indexes bool) (flushJob, error) {
 	if indexes {
 		l.noteIndexNames(active)
 		if err := active.writeIndexes(); err != nil {
+			if passing(err) {
+				err = tryAgain(err)
+			}
 			return flushJob{}, err
 		}
 	}
@@ -80,6 +94,10 @@ func (job *flushJob) run(l *Log) error {
 	if err := l.env.roll.drain(&l.rollJobs); err != nil {
 		return err
 	}
+	unwritten, err := l.retrySealed()
+	if err != nil {
+		return err
+	}
 	if job.records {
 		if err := job.active.syncRecords(); err != nil {
 			return err
@@ -90,10 +108,15 @@ func (job *flushJob) run(l *Log) error {
 			return err
 		}
 	}
-	if !job.names {
-		return nil
+	if job.names {
+		if err := l.syncNames(); err != nil {
+			return err
+		}
 	}
-	return l.syncNames()
+	if job.indexes {
+		return unwritten
+	}
+	return nil // a snapshot only makes a start quick
 }
 
 // dirNames counts the changes of names in the log's directory and knows up to which one they are durable.
@@ -113,7 +136,7 @@ func (l *Log) syncNames() error {
 func (l *Log) syncDir() error {
 	changed := l.names.changed.Load()
 	if err := l.env.fs.SyncDir(l.dir); err != nil {
-		return &IOError{Op: "sync directory", Path: l.dir, Err: err}
+		return &IOError{Op: opSyncDir, Path: l.dir, Err: err}
 	}
 	for synced := l.names.synced.Load(); synced < changed; synced = l.names.synced.Load() {
 		l.names.synced.CompareAndSwap(synced, changed)

@@ -29,6 +29,10 @@ func (l *Log) TruncateTo(offset int64) error {
 	if err := l.env.roll.drain(&l.rollJobs); err != nil {
 		return err
 	}
+	if _, err := l.retrySealed(); err != nil {
+		return err
+	}
+	l.forgetSealed() // a snapshot may speak of what is truncated
 	if offset < l.view.Load().segments[0].base {
 		return l.resetLocked(offset)
 	}
@@ -220,6 +224,7 @@ func (l *Log) ResetTo(offset int64) error {
 	if err := l.env.roll.drain(&l.rollJobs); err != nil {
 		return err
 	}
+	l.forgetSealed()
 	return l.resetLocked(offset)
 }
 

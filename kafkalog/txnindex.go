@@ -282,7 +282,7 @@ func (x *txnIndex) sync() error {
 	}
 	defer x.file.release()
 	if err := file.Sync(); err != nil {
-		return &IOError{Op: "sync", Path: x.file.path(), Err: err}
+		return &IOError{Op: opSync, Path: x.file.path(), Err: err}
 	}
 	return nil
 }

@@ -48,7 +48,8 @@ func (a *Append) Done() <-chan struct{} {
 }
 
 // Err returns nil while [Append.Done] is open, and when the records are durable by the topic's rule. An error matches
-// [ErrStorage], [ErrClosed] or [ErrDeleted]; the records may or may not be in the log after the next start.
+// [ErrStorage], [ErrClosed] or [ErrDeleted]; the records may or may not be in the log after the next start. If the error is a
+// [*StorageError] that is not Final, the log goes on, and they become visible with the next sync.
 func (a *Append) Err() error {
 	if a.round == nil {
 		return nil

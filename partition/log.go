@@ -311,7 +311,7 @@ func (l *Log) discardFiles(retire func() (string, error)) error {
 func (l *Log) syncStore() (int64, error) {
 	end, err := l.store.SyncTo()
 	if err != nil {
-		return 0, l.storageError("sync", err, true)
+		return 0, l.storageError("sync", err, !errors.Is(err, kafkalog.ErrTryAgain))
 	}
 	return end, nil
 }
@@ -322,8 +322,12 @@ func (l *Log) reportSync(r *round, err error) {
 		Topic: l.topic, Partition: l.index,
 		Appends: r.appends, Bytes: r.bytes, End: r.end, Took: r.ended.Sub(r.began), Err: err,
 	})
-	if err != nil {
+	switch {
+	case final(err):
 		l.events.Failed(Failed{Topic: l.topic, Partition: l.index, Err: err})
+	case err != nil:
+		// Nobody waits for what is in the log by now, and the next append may be long in coming.
+		l.arm(&l.upkeep.flush, l.now().Add(syncRetryDelay))
 	}
 	l.moved()
 }

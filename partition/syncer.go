@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,7 +31,7 @@ type syncer struct {
 		sync.Mutex
 		open   *round        // joinable; nil when nothing waits for the next sync
 		active bool          // in the queue or with a worker
-		failed error         // sticky
+		failed error         // sticky: a sync after which the next one proves nothing
 		idle   chan struct{} // closed when active ends; nil when nobody waits for that
 	}
 }
@@ -119,7 +120,7 @@ func (s *syncer) finish(r *round, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.releaseLocked(r, err)
-	if err != nil {
+	if final(err) {
 		s.failLocked(err)
 	}
 	if s.mu.open != nil && !s.flusher.enqueue(s) {
@@ -179,6 +180,12 @@ func (s *syncer) drain() {
 	idle := s.mu.idle
 	s.mu.Unlock()
 	<-idle
+}
+
+// final reports whether a sync failed for good. Otherwise it did not begin, and the next one may do.
+func final(err error) bool {
+	var failed *StorageError
+	return err != nil && (!errors.As(err, &failed) || failed.Final)
 }
 
 // raise sets v to at least n.

@@ -28,6 +28,9 @@ type upkeep struct {
 // retryDelay is how long maintenance that failed waits.
 const retryDelay = time.Minute
 
+// syncRetryDelay is how long a sync waits that could not begin.
+const syncRetryDelay = time.Second
+
 // armFlush starts the clock of flush.ms for records that are visible and not synced.
 func (l *Log) armFlush(s *settings) {
 	delay, ok := s.flushDelay()
