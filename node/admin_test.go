@@ -183,7 +183,7 @@ func TestF79_DeletedRecordsStayDeletedWhateverStepOfTheNextOneACrashMeets(t *tes
 	}
 }
 
-func TestF70_DirectoriesOfPartitionsThatDidNotComeToBeAreMovedAside(t *testing.T) {
+func TestF70_DirectoriesOfPartitionsThatDidNotComeToBeAreRemoved(t *testing.T) {
 	m := machine(t)
 	m.Start()
 	c := client(t, m)
@@ -194,7 +194,7 @@ func TestF70_DirectoriesOfPartitionsThatDidNotComeToBeAreMovedAside(t *testing.T
 	require.NoError(t, m.FS.MkdirAll("data/orders-2"))
 	copyFile(t, m, "data/orders-1/partition.metadata", "data/orders-2/partition.metadata")
 	m.Start()
-	require.NotEmpty(t, under(tree(t, m.FS, nodetest.DataDir), "orders-2."))
+	require.Empty(t, under(tree(t, m.FS, nodetest.DataDir), "-stray"), "it holds nothing")
 	require.False(t, exists(m.FS, "data/orders-2"))
 	require.NoError(t, addPartitions(t, c, "orders", 3))
 	require.Equal(t, position{"orders", 2, 0}, produce(t, client(t, m), "orders", 2, "new"))

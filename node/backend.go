@@ -73,7 +73,10 @@ func (b backend) LogDirs() []broker.LogDir { return []broker.LogDir{b.n.logDir()
 func (b backend) ServerConfigs() []broker.ServerConfig { return b.n.settings() }
 
 // NextProducerID hands out an id.
-func (b backend) NextProducerID(ctx context.Context) (int64, error) { return b.n.producerIDs.take(ctx) }
+func (b backend) NextProducerID(ctx context.Context) (int64, error) {
+	id, err := b.n.producerIDs.take(ctx)
+	return id, b.n.told(err)
+}
 
 // change makes several changes of topics and returns what became of each. A change that has begun is carried through:
 // when ctx ends first, its error is ctx's and the change goes on.
@@ -85,7 +88,7 @@ func (n *Node) change(ctx context.Context, count int, f func(i int) error) []err
 	n.background.Go(func() {
 		defer close(done)
 		_ = each(n.life, count, changesAtOnce, func(i int) {
-			err := f(i)
+			err := n.told(f(i))
 			mu.Lock()
 			defer mu.Unlock()
 			errs[i], decided[i] = err, true

@@ -56,6 +56,9 @@ func (n *Node) newCheckpoint(interval time.Duration, write func() error) *checkp
 	c := &checkpoint{interval: interval, now: n.config.Now, write: write}
 	c.task = n.maintainer.NewTask(func(now time.Time) time.Time {
 		c.due.Store(false)
+		if n.checkStillThere() != nil {
+			return time.Time{}
+		}
 		if err := write(); err != nil {
 			n.metrics.CheckpointFailures.Inc()
 			n.log.Warn("a checkpoint could not be written and will be tried again", "error", err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tidemark-io/tidemark/broker"
+	"github.com/tidemark-io/tidemark/logdir"
 	"github.com/tidemark-io/tidemark/meta"
 	"github.com/tidemark-io/tidemark/partition"
 	"github.com/tidemark-io/tidemark/topicconfig"
@@ -32,7 +33,7 @@ func (n *Node) createTopic(t broker.CreateTopic) error {
 	}
 	h, err := n.makeLogs(t, config)
 	if err != nil {
-		return errors.Join(err, n.unmakeLogs(h))
+		return errors.Join(err, n.unmakeLogs(t.ID, h, 0))
 	}
 	n.partitions.add(t.ID, h)
 	_, err = n.meta.Do(n.life, meta.CreateTopic{
@@ -45,7 +46,7 @@ func (n *Node) createTopic(t broker.CreateTopic) error {
 		return err // the metadata log has stopped; the next start finds out
 	}
 	n.partitions.take(t.ID)
-	return errors.Join(rejected(err), n.unmakeLogs(h))
+	return errors.Join(rejected(err), n.unmakeLogs(t.ID, h, 0))
 }
 
 // creatable says why no topic of this name can be created now, or nil.
@@ -105,12 +106,21 @@ func (n *Node) makeLog(t broker.CreateTopic, index int32, config topicconfig.Con
 	}))
 }
 
-// unmakeLogs closes and discards the logs of a topic that did not come to be. They hold nothing, and nobody knows them.
-func (n *Node) unmakeLogs(h *hosted) error {
+// unmakeLogs closes and discards the logs of a topic from the index first on, which did not come to be, and the
+// directories of those that were begun. They hold nothing, and nobody knows them. Logs come first: they give descriptors
+// back.
+func (n *Node) unmakeLogs(id meta.TopicID, h *hosted, first int32) error {
 	var errs []error
-	for _, l := range h.logs {
+	for i, l := range h.logs {
 		if l != nil {
-			errs = append(errs, n.discard(l))
+			if err := n.discard(l); err != nil {
+				errs = append(errs, err, n.data.unmake(logdir.Partition{Topic: h.name, Index: first + int32(i)}, id))
+			}
+		}
+	}
+	for i, l := range h.logs {
+		if l == nil {
+			errs = append(errs, n.data.unmake(logdir.Partition{Topic: h.name, Index: first + int32(i)}, id))
 		}
 	}
 	return errors.Join(errs...)

@@ -17,12 +17,14 @@ import (
 
 // dataDir is the data directory of a node: what was found in it at start, and what the node changes in it.
 type dataDir struct {
-	dir   *logdir.Dir
-	fs    vfs.FS
-	path  string
-	log   *slog.Logger
-	node  int32
-	clean bool // the last stop was in order
+	dir    *logdir.Dir
+	fs     vfs.FS
+	path   string
+	opened fs.FileInfo // the directory as it was opened
+	log    *slog.Logger
+	node   int32
+	clean  bool // the last stop was in order
+	taken  bool // its mark was taken away: logs may have been opened
 
 	identity logdir.Meta // zero in a new directory
 	found    foundDirs
@@ -49,7 +51,7 @@ type foundDir struct {
 	err   error // why there is no topic id
 }
 
-// openData takes the data directory and reads what is in it. Nothing is changed but the clean-shutdown marker.
+// openData takes the data directory and reads what is in it. Nothing is changed.
 func (n *Node) openData(ctx context.Context) error {
 	c := n.config
 	dir, err := logdir.Open(c.FS, c.DataDir)
@@ -58,20 +60,26 @@ func (n *Node) openData(ctx context.Context) error {
 	}
 	n.data = &dataDir{dir: dir, fs: c.FS, path: c.DataDir, log: c.Log, node: c.NodeID}
 	n.undo("the data directory", func(context.Context) error { return dir.Close() })
+	if n.data.opened, err = c.FS.Stat(c.DataDir); err != nil {
+		return err
+	}
 	if err := n.data.readIdentity(c); err != nil {
 		return err
 	}
 	if err := n.data.scan(ctx, c.RecoveryThreads); err != nil {
 		return err
 	}
-	if err := n.data.readCheckpoints(); err != nil {
-		return err
-	}
-	marker, err := dir.TakeCleanShutdown()
+	return n.data.readCheckpoints()
+}
+
+// takeMarker takes the mark of a clean stop away. From here on only a stop in order puts it back, so it is left in place
+// until logs are about to be opened: a start that fails before that changes nothing in them.
+func (d *dataDir) takeMarker() error {
+	marker, err := d.dir.TakeCleanShutdown()
 	if err != nil {
 		return err
 	}
-	n.data.clean = marker.Clean
+	d.clean, d.taken = marker.Clean, true
 	return nil
 }
 
@@ -99,6 +107,9 @@ func (d *dataDir) readIdentity(c Config) error {
 func (d *dataDir) clusterID(configured string) string {
 	return cmp.Or(d.identity.ClusterID, configured, logdir.NewUUID().String())
 }
+
+// used reports whether the directory has seen a server: then its metadata log must be there.
+func (d *dataDir) used() bool { return len(d.found.partitions) > 0 || d.identity.ClusterID != "" }
 
 // settleIdentity makes meta.properties, or makes sure that it is that of the cluster.
 func (d *dataDir) settleIdentity(clusterID string) error {
@@ -174,7 +185,7 @@ func (d *dataDir) readCheckpoints() error {
 }
 
 // metadataLost says that partitions are there and no metadata.
-func (d *dataDir) metadataLost(where string, cause error) error {
+func (d *dataDir) metadataLost(where string, cause error) *MetadataLostError {
 	const named = 5
 	lost := &MetadataLostError{Metadata: where, DataDir: d.path, Total: len(d.found.partitions), Err: cause}
 	for _, found := range d.found.partitions[:min(named, lost.Total)] {
@@ -187,7 +198,9 @@ func (d *dataDir) metadataLost(where string, cause error) error {
 func (d *dataDir) explain(file string, err error) error {
 	var missing *meta.MissingError
 	if errors.As(err, &missing) {
-		return d.metadataLost(file, err)
+		lost := d.metadataLost(file, err)
+		lost.Empty = missing.Empty
+		return lost
 	}
 	return err
 }
@@ -200,6 +213,10 @@ func (d *dataDir) settle(view *meta.State, moved func(from, to string)) error {
 	for _, found := range d.found.partitions {
 		topic, known := view.TopicByID(found.topic)
 		switch {
+		case found.err != nil && d.isHalfMade(view, found):
+			if err := d.putAside(view, found, moved); err != nil {
+				return err
+			}
 		case found.err != nil:
 			d.log.Error("a directory does not say whose it is; it is left alone and not served", "dir", found.name,
 				"error", found.err)
@@ -225,18 +242,33 @@ func (d *dataDir) settle(view *meta.State, moved func(from, to string)) error {
 	return d.restoreStrays(view)
 }
 
-// putAside renames the directory of a topic that the metadata does not know.
-func (d *dataDir) putAside(view *meta.State, found foundDir, moved func(from, to string)) error {
-	role := logdir.Stray
-	if _, deleting := view.Get(deletingKey(found.topic)); deleting {
-		role = logdir.Delete
+// isHalfMade reports whether a directory that does not say whose it is was left by the making of a topic that did not come
+// to be.
+func (d *dataDir) isHalfMade(view *meta.State, found foundDir) bool {
+	p := found.name.Partition
+	if topic, known := view.Topic(p.Topic); known && p.Index < topic.Partitions() || !errors.Is(found.err, fs.ErrNotExist) {
+		return false
 	}
-	to, err := d.dir.Retire(found.name, role)
+	nothing, err := d.holdsNothing(path.Join(d.path, found.name.String()))
+	return err == nil && nothing
+}
+
+// putAside renames the directory of a topic that the metadata does not know. One that is being deleted goes on being
+// deleted, and so does one that was made for a topic that did not come to be and holds nothing.
+func (d *dataDir) putAside(view *meta.State, found foundDir, moved func(from, to string)) error {
+	var to logdir.DirName
+	var err error
+	if _, deleting := view.Get(deletingKey(found.topic)); deleting {
+		to, err = d.dir.Retire(found.name, logdir.Delete)
+	} else {
+		to, err = d.putAway(found.name)
+	}
 	if err != nil {
 		return err
 	}
-	if role == logdir.Delete {
+	if to.Role == logdir.Delete {
 		d.found.deleted = append(d.found.deleted, to)
+		d.log.Info("a directory that holds nothing of a topic that there is not is removed", "from", found.name, "to", to)
 		return nil
 	}
 	moved(found.name.String(), to.String())

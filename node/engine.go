@@ -16,13 +16,16 @@ import (
 // openPartitions starts the log engine and opens the logs of all topics.
 func (n *Node) openPartitions(ctx context.Context) error {
 	n.openEngine()
+	if err := n.data.settle(n.meta.View(), n.strayed); err != nil {
+		return err
+	}
+	if err := n.data.takeMarker(); err != nil {
+		return err
+	}
 	if err := n.raiseLeaderEpochs(ctx); err != nil {
 		return err
 	}
 	view := n.meta.View()
-	if err := n.data.settle(view, n.strayed); err != nil {
-		return err
-	}
 	if err := n.openLogs(ctx, n.planLogs(view)); err != nil {
 		return err
 	}
@@ -193,14 +196,18 @@ func (n *Node) resumeDeletions(view *meta.State) {
 }
 
 // closePartitions syncs and closes every log, several at a time, and writes the checkpoints and, when all went well, the
-// marker that lets the next start trust them.
+// marker that lets the next start trust them. A start that did not come so far has nothing to write. Neither has a node
+// whose data directory vanished: what is in its place is not its own.
 func (n *Node) closePartitions(context.Context) error {
 	n.checkpoints.stop()
 	logs := slices.Collect(n.partitions.all())
 	errs := make([]error, len(logs))
 	_ = each(context.Background(), len(logs), n.flushWorkers(), func(i int) { errs[i] = logs[i].Close() })
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(append(errs, n.stillThere())...); err != nil {
 		return err
+	}
+	if !n.data.taken {
+		return nil
 	}
 	for _, file := range n.checkpoints.all {
 		if err := file.write(); err != nil {

@@ -11,7 +11,7 @@ import (
 
 // createPartitions adds partitions to a topic, in the order in which topics are made: every new directory is durable
 // before the one entry in the metadata log. A crash in between leaves directories of partitions that there are not, which
-// the next start moves aside. When it returns nil, the partitions are durable and can be written to.
+// the next start removes. When it returns nil, the partitions are durable and can be written to.
 func (n *Node) createPartitions(c broker.CreatePartitions) error {
 	t, ok := n.meta.View().TopicByID(c.Topic)
 	if !ok {
@@ -35,7 +35,7 @@ func (n *Node) createPartitions(c broker.CreatePartitions) error {
 	}
 	grown, err := n.growLogs(t, before, c.Total)
 	if err != nil {
-		return errors.Join(err, n.unmakeLogs(added(grown, before)))
+		return errors.Join(err, n.unmakeLogs(t.ID, added(grown, before), c.Expected))
 	}
 	n.partitions.add(t.ID, grown)
 	_, err = n.meta.Do(n.life, meta.CreatePartitions{ID: t.ID, Expected: c.Expected, Total: c.Total})
@@ -43,7 +43,7 @@ func (n *Node) createPartitions(c broker.CreatePartitions) error {
 		return err
 	}
 	n.partitions.add(t.ID, before)
-	return errors.Join(rejected(err), n.unmakeLogs(added(grown, before)))
+	return errors.Join(rejected(err), n.unmakeLogs(t.ID, added(grown, before), c.Expected))
 }
 
 // growLogs returns the logs of a topic with new ones behind them. On an error it returns what it made.

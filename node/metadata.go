@@ -15,13 +15,14 @@ import (
 // metaFile is the embedded metadata log in the data directory.
 const metaFile = "metadata.db"
 
-// MetadataLostError says that the data directory holds partitions and that the metadata log knows nothing at all. Starting
-// would take every one of them for a directory that does not belong here.
+// MetadataLostError says that the data directory was in use and that the metadata log knows nothing at all. Starting would
+// take every partition in it for a directory that does not belong here.
 type MetadataLostError struct {
 	Metadata    string   // where the metadata log is, or should be
 	DataDir     string   // where the partitions are
 	Directories []string // some of them
 	Total       int      // how many there are
+	Empty       bool     // the file is there and has no bytes
 	Err         error    // what opening the metadata log said, or nil when it is there and empty
 }
 
@@ -31,8 +32,12 @@ func (e *MetadataLostError) Error() string {
 		found += ", …"
 	}
 	state := "is empty"
-	if e.Err != nil {
+	if e.Err != nil && !e.Empty {
 		state = "is missing"
+	}
+	if e.Total == 0 {
+		return fmt.Sprintf("the metadata log %s %s, and %s says that a server used it: put the metadata log back from a copy, "+
+			"or start with an empty data directory", e.Metadata, state, path.Join(e.DataDir, "meta.properties"))
 	}
 	return fmt.Sprintf("the metadata log %s %s, and %s holds %d partitions (%s): put the metadata log back, "+
 		"or move the partitions elsewhere to begin anew", e.Metadata, state, e.DataDir, e.Total, found)
@@ -96,11 +101,12 @@ func (n *Node) openMetaBackend(ctx context.Context) (meta.Backend, error) {
 	}
 	file := path.Join(n.config.DataDir, metaFile)
 	b, err := embedded.Open(file, embedded.Options{
-		ClusterID: n.data.clusterID(n.config.ClusterID), MustExist: len(n.data.found.partitions) > 0,
+		ClusterID: n.data.clusterID(n.config.ClusterID), MustExist: n.data.used(),
 	})
 	if err != nil {
 		return nil, n.data.explain(file, err)
 	}
+	n.metaFile = b
 	n.undo("the metadata file", func(context.Context) error { return b.Close() })
 	return b, nil
 }

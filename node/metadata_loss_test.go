@@ -155,6 +155,7 @@ func TestF13_DirectoriesThatTheMetadataDoesNotKnowAreMovedAsideAndComeBack(t *te
 	m.Start()
 	c := client(t, m)
 	createTopic(t, c, 2, nil, "orders")
+	produce(t, c, "orders", 0, "kept too")
 	produce(t, c, "orders", 1, "kept")
 	m.Stop()
 	right := m.Meta
@@ -180,7 +181,7 @@ func TestF13_DirectoriesThatTheMetadataDoesNotKnowAreMovedAsideAndComeBack(t *te
 
 	m.Meta = right
 	m.Start()
-	require.Equal(t, map[position]string{{"orders", 1, 0}: "kept"}, consume(t, m, "orders"))
+	require.Equal(t, map[position]string{{"orders", 0, 0}: "kept too", {"orders", 1, 0}: "kept"}, consume(t, m, "orders"))
 	require.Empty(t, under(tree(t, m.FS, nodetest.DataDir), "-stray"))
 }
 

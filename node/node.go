@@ -38,6 +38,7 @@ type Node struct {
 	admin       *admin.Server
 	clusterID   string
 	meta        *meta.Log
+	metaFile    checkedFile // nil when the metadata log is not in the data directory
 	catalog     *catalog
 	producerIDs *producerIDs
 	nodeEpoch   int64

@@ -66,7 +66,7 @@ func (d *dataDir) makePartition(topic string, index int32, id meta.TopicID) (str
 }
 
 // preparePartition makes the directory of a partition, which a crash may take until the data directory is synced, and
-// returns its path. Another directory in its place is moved aside first: a topic is only created when no other has its
+// returns its path. Another directory in its place is moved aside first, or removed when it holds nothing: a topic is only created when no other has its
 // name, so it is nobody's.
 func (d *dataDir) preparePartition(topic string, index int32, id meta.TopicID) (string, error) {
 	p := logdir.Partition{Topic: topic, Index: index}
@@ -74,9 +74,15 @@ func (d *dataDir) preparePartition(topic string, index int32, id meta.TopicID) (
 	var wrong *WrongDirectoryError
 	switch {
 	case errors.As(err, &wrong):
-		to, err := d.dir.Retire(logdir.DirName{Partition: p}, logdir.Stray)
+		to, err := d.putAway(logdir.DirName{Partition: p})
 		if err != nil {
 			return "", err
+		}
+		if to.Role == logdir.Delete { // left by a creation that failed
+			if err := d.dir.RemoveRetired(to); err != nil {
+				return "", err
+			}
+			break
 		}
 		d.log.Warn("a directory in the way of a new partition was moved aside", "from", p, "to", to, "reason", wrong)
 	case err != nil:

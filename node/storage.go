@@ -1,0 +1,56 @@
+package node
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"github.com/tidemark-io/tidemark/meta"
+	"github.com/tidemark-io/tidemark/partition"
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
+// ChangeFailedError is what a client is told when its change met a disk or a system that would not take it. It matches
+// [partition.ErrStorage] and names nothing of the server; the server's log has the rest.
+type ChangeFailedError struct {
+	Reason string
+	Err    error
+}
+
+func (e *ChangeFailedError) Error() string { return e.Reason }
+
+// Unwrap returns the whole story.
+func (e *ChangeFailedError) Unwrap() error { return e.Err }
+
+// Is reports that a ChangeFailedError matches [partition.ErrStorage].
+func (e *ChangeFailedError) Is(target error) bool { return target == partition.ErrStorage }
+
+// told returns what a client may know of a change that failed, and puts into the server's log what it may not.
+func (n *Node) told(err error) error {
+	reason := storageReason(err)
+	if reason == "" {
+		return err
+	}
+	n.log.Error("a change was refused", "reason", reason, "error", err)
+	return &ChangeFailedError{Reason: reason, Err: err}
+}
+
+// storageReason says in a few words what the operating system refused, "" for an error that is not of that kind or has
+// been put into words already.
+func storageReason(err error) string {
+	var onPath *fs.PathError
+	var onLink *os.LinkError
+	var code syscall.Errno
+	switch {
+	case err == nil, errors.Is(err, partition.ErrLowDisk):
+		return ""
+	case errors.Is(err, meta.ErrNoSpace), vfs.IsNoSpace(err):
+		return "the disk is full: delete topics or records, or add space"
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return "the server has no file descriptor left"
+	case errors.As(err, &onPath), errors.As(err, &onLink), errors.As(err, &code), errors.Is(err, partition.ErrStorage):
+		return "the server's storage failed; its log says how"
+	}
+	return ""
+}
