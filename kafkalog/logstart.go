@@ -162,14 +162,11 @@ func (l *Log) CheckpointLogStartIfDue() error {
 }
 
 func (l *Log) checkpointIfDue(now int64) error {
-	if l.mu.startOwed < 0 || now < l.startDue() {
+	if l.mu.startOwed < 0 || now < dueMs(l.mu.startOwed, l.config.Load().StartCheckpointMs, now) {
 		return nil
 	}
 	return l.flushStartLocked()
 }
-
-// startDue is when an owed log start has to be written.
-func (l *Log) startDue() int64 { return addMs(l.mu.startOwed, l.config.Load().StartCheckpointMs) }
 
 // FlushLogStartCheckpoint writes a log start that retention moved now. On failure it stays owed. A fenced or closed log
 // writes nothing.

@@ -13,6 +13,7 @@ import (
 // retiredFile is a file that left the log and waits to be unlinked.
 type retiredFile struct {
 	file     *handle
+	since    int64 // ms
 	deadline int64 // ms
 }
 
@@ -69,7 +70,7 @@ func (l *Log) MaintainDeferringDeletions(now time.Time) (DueDeletions, error) {
 	}
 	ms := now.UnixMilli()
 	l.mu.Lock()
-	flush := l.flushDue() <= ms
+	flush := l.flushDue(ms) <= ms
 	l.mu.Unlock()
 	if flush {
 		if _, err := l.flush(false); err != nil {
@@ -92,7 +93,7 @@ func (l *Log) TakeDueDeletions(now time.Time) DueDeletions {
 	ms := now.UnixMilli()
 	var due DueDeletions
 	l.mu.retired = slices.DeleteFunc(l.mu.retired, func(f retiredFile) bool {
-		if f.deadline > ms {
+		if f.deadline > ms && f.since <= ms {
 			return false
 		}
 		due.files = append(due.files, f)
@@ -106,7 +107,7 @@ func (l *Log) RestoreDeletions(rest DueDeletions, notBefore time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, f := range rest.files {
-		f.deadline = notBefore.UnixMilli()
+		f.since, f.deadline = min(l.env.nowMs(), notBefore.UnixMilli()), notBefore.UnixMilli()
 		l.mu.retired = append(l.mu.retired, f)
 	}
 }
@@ -116,11 +117,15 @@ func (l *Log) RestoreDeletions(rest DueDeletions, notBefore time.Time) {
 func (l *Log) MaintenanceDelay(now time.Time) (time.Duration, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := l.flushDue()
+	ms := now.UnixMilli()
+	at := l.flushDue(ms)
 	if l.mu.startOwed >= 0 && !l.fenced.Load() {
-		at = min(at, l.startDue())
+		at = min(at, dueMs(l.mu.startOwed, l.config.Load().StartCheckpointMs, ms))
 	}
 	for _, f := range l.mu.retired {
+		if f.since > ms {
+			at = min(at, ms)
+		}
 		at = min(at, f.deadline)
 	}
 	if at == never {
@@ -129,12 +134,25 @@ func (l *Log) MaintenanceDelay(now time.Time) (time.Duration, bool) {
 	return untilMs(now, at), true
 }
 
+// dueMs is when something is due that waits for a delay since a moment, all in ms. If the clock was set back behind that
+// moment it is due now: what is done too early does no harm here, and it must not wait for the clock to catch up.
+func dueMs(since, delay, now int64) int64 {
+	if since > now {
+		return now
+	}
+	return addMs(since, delay)
+}
+
 // flushDue is when the flush policy wants a flush in ms, or never.
-func (l *Log) flushDue() int64 {
+func (l *Log) flushDue(now int64) int64 {
 	if l.end.Load() <= l.flushed.Load() || l.fenced.Load() || l.failure() != nil {
 		return never
 	}
-	return addMs(l.mu.lastFlush, l.config.Load().FlushMs)
+	flushMs := l.config.Load().FlushMs
+	if flushMs == never {
+		return never
+	}
+	return dueMs(l.mu.lastFlush, flushMs, now)
 }
 
 // dropFirst takes the oldest n segments out of the log and retires their files. If the files of one cannot be renamed,
@@ -190,11 +208,12 @@ func restoreName(h *handle) error { return h.rename(strings.TrimSuffix(h.path(),
 // queueDeletion lets files be unlinked when the configured delay is over, or at once.
 func (l *Log) queueDeletion(files []*handle) {
 	delay := l.config.Load().FileDeleteDelayMs
-	deadline := addMs(l.env.nowMs(), delay)
+	since := l.env.nowMs()
+	deadline := addMs(since, delay)
 	for _, h := range files {
 		if delay == 0 && h.remove() == nil {
 			continue
 		}
-		l.mu.retired = append(l.mu.retired, retiredFile{file: h, deadline: deadline})
+		l.mu.retired = append(l.mu.retired, retiredFile{file: h, since: since, deadline: deadline})
 	}
 }

@@ -241,3 +241,26 @@ func TestRetentionRightAfterARollDoesNotDisturbTheFlush(t *testing.T) {
 	l = b.reopen(l, Options{Config: c})
 	require.Equal(t, int64(100), l.LogEnd())
 }
+
+func TestAClockThatIsSetBackDelaysNoUpkeep(t *testing.T) {
+	b := newBench(t)
+	b.advance(10 * 24 * time.Hour)
+	c := smallSegments()
+	c.RetentionBytes, c.FlushMs = 0, 60_000
+	l := b.open(Options{Config: c})
+	fill(t, l, 14)
+	require.NoError(t, l.Tick(b.now(), l.LogEnd()))
+	mustAppend(t, l, data{})
+	require.NotEmpty(t, l.mu.retired)
+
+	now := b.advance(-10 * 24 * time.Hour)
+	delay, due := l.MaintenanceDelay(now)
+	require.True(t, due)
+	require.Zero(t, delay)
+	require.NoError(t, l.Maintain(now))
+	require.Empty(t, l.mu.retired)
+	require.Equal(t, int64(-1), l.mu.startOwed)
+	require.Equal(t, l.LogEnd(), l.RecoveryPoint())
+	_, due = l.MaintenanceDelay(now)
+	require.False(t, due)
+}

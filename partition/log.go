@@ -139,7 +139,7 @@ func newLog(o Options, under store, s *settings) *Log {
 	l.syncer.sync = l.syncStore
 	l.syncer.advance = l.synced
 	l.syncer.report = l.reportSync
-	l.upkeep.task = o.Maintainer.NewTask(l.maintain)
+	l.upkeep.task = o.Maintainer.newTask(l.maintain)
 	return l
 }
 
@@ -327,7 +327,7 @@ func (l *Log) reportSync(r *round, err error) {
 		l.events.Failed(Failed{Topic: l.topic, Partition: l.index, Err: err})
 	case err != nil:
 		// Nobody waits for what is in the log by now, and the next append may be long in coming.
-		l.arm(&l.upkeep.flush, l.now().Add(syncRetryDelay))
+		l.arm(&l.upkeep.flush, monotonic().Add(syncRetryDelay))
 	}
 	l.moved()
 }

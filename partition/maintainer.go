@@ -8,7 +8,8 @@ import (
 
 // MaintainerOptions are the clock and the intervals of a [Maintainer]. Zero values take Kafka's defaults.
 type MaintainerOptions struct {
-	// Now is the clock; nil is time.Now.
+	// Now is the clock that tasks are given and that [Task.Due] is told times of; nil is time.Now. How long the maintainer
+	// waits does not depend on it: a clock that is set moves no deadline.
 	Now func() time.Time
 
 	// InitialDelay [log.initial.task.delay.ms] is how long after its start the maintainer has retention and the expiry of
@@ -45,9 +46,11 @@ func (o MaintainerOptions) withDefaults() MaintainerOptions {
 // Maintainer runs what has to be done at some time: retention, expiry of producers, flush.ms, deletion of retired files,
 // checkpoints. It is one heap of deadlines and one goroutine that sleeps until the first of them; a log that needs nothing
 // is not in the heap. It is safe for concurrent use.
+//
+// Deadlines are kept on the monotonic clock, as values of monotonic. The time of day says what is old, never when to look.
 type Maintainer struct {
 	options MaintainerOptions
-	begins  time.Time // when periodic work may run first
+	started time.Time // monotonic
 
 	mu struct {
 		sync.Mutex
@@ -66,7 +69,7 @@ func NewMaintainer(o MaintainerOptions) *Maintainer { return newMaintainer(o, ni
 
 func newMaintainer(o MaintainerOptions, wakeUp func()) *Maintainer {
 	m := &Maintainer{options: o.withDefaults(), wake: make(chan struct{}, 1), wakeUp: wakeUp}
-	m.begins = m.options.Now().Add(o.InitialDelay)
+	m.started = monotonic()
 	m.mu.finished = sync.NewCond(&m.mu)
 	m.ended.Go(m.loop)
 	return m
@@ -96,22 +99,46 @@ func (m *Maintainer) nudge() {
 // Task is work that a [Maintainer] does at a time. It never runs twice at once.
 type Task struct {
 	maintainer *Maintainer
-	run        func(now time.Time) (next time.Time)
+	run        func(now time.Time) (next time.Time) // next is monotonic
 
 	// Guarded by the maintainer's mutex.
-	at      time.Time
-	index   int // in the heap, -1 when not in it
+	at      time.Time // monotonic
+	index   int       // in the heap, -1 when not in it
 	stopped bool
 }
 
 // NewTask returns a task that waits for [Task.Due]. run gets the time and returns when it wants to run again, or the zero
 // time for not until it is told. It may do I/O, and delays other tasks while it does.
 func (m *Maintainer) NewTask(run func(now time.Time) (next time.Time)) *Task {
+	return m.newTask(func(now time.Time) time.Time {
+		next := run(now)
+		if next.IsZero() {
+			return next
+		}
+		return m.monotonicOf(next)
+	})
+}
+
+// newTask is NewTask of a run that returns a monotonic time.
+func (m *Maintainer) newTask(run func(now time.Time) (next time.Time)) *Task {
 	return &Task{maintainer: m, run: run, index: -1}
 }
 
-// Due makes the task run at the given time, or earlier if it was due earlier. It never waits for a task.
-func (t *Task) Due(at time.Time) {
+// Due makes the task run at the given time, or earlier if it was due earlier. The time is turned into how long that is from
+// now at once. It never waits for a task.
+func (t *Task) Due(at time.Time) { t.dueAt(t.maintainer.monotonicOf(at)) }
+
+// monotonic reads the clock that nobody sets. It is used for differences and comparisons only; what strips its monotonic
+// reading, such as Truncate, must not be done to it.
+func monotonic() time.Time { return time.Now() }
+
+// monotonicOf returns the moment at which it will be the given time, if nobody sets the clock until then.
+func (m *Maintainer) monotonicOf(at time.Time) time.Time {
+	return monotonic().Add(at.Sub(m.options.Now()))
+}
+
+// dueAt is Due on the monotonic clock.
+func (t *Task) dueAt(at time.Time) {
 	m := t.maintainer
 	m.mu.Lock()
 	first := t.dueLocked(at)
@@ -179,13 +206,13 @@ func (m *Maintainer) runDue() (delay time.Duration, sleeps, closed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for !m.mu.closed && len(m.mu.tasks) > 0 {
-		now := m.options.Now()
+		now := monotonic()
 		t := m.mu.tasks[0]
 		if t.at.After(now) {
 			return t.at.Sub(now), true, false
 		}
 		heap.Pop(&m.mu.tasks)
-		m.runLocked(t, now)
+		m.runLocked(t, m.options.Now())
 	}
 	return 0, false, m.mu.closed
 }
@@ -229,15 +256,11 @@ func (h *taskHeap) Pop() any {
 	return t
 }
 
-// periodic is when work that is done once in an interval is next due.
+// periodic is when work that is done once in an interval is next due: the first multiple of the interval since the start,
+// so that tasks of many logs share a wake-up. Both times are monotonic.
 func (m *Maintainer) periodic(now time.Time, interval time.Duration) time.Time {
-	if now.Before(m.begins) {
-		return m.begins
+	if begins := m.started.Add(m.options.InitialDelay); now.Before(begins) {
+		return begins
 	}
-	return aligned(now, interval)
-}
-
-// aligned is the first multiple of the interval after now, so that tasks of many logs share a wake-up.
-func aligned(now time.Time, interval time.Duration) time.Time {
-	return now.Truncate(interval).Add(interval)
+	return m.started.Add(now.Sub(m.started)/interval*interval + interval)
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/tidemark-io/tidemark/batch"
 )
 
-// upkeep is when a log next needs what. A zero time means not until something happens: an idle log without records has
+// upkeep is when a log next needs what, on the monotonic clock: deadlines that are set once must not move with the time of
+// day. A zero time means not until something happens: an idle log without records has
 // three zeros and is not in the maintainer's heap.
 type upkeep struct {
 	task *Task
@@ -37,7 +38,7 @@ func (l *Log) armFlush(s *settings) {
 	if !ok {
 		return
 	}
-	l.arm(&l.upkeep.flush, l.now().Add(delay))
+	l.arm(&l.upkeep.flush, monotonic().Add(delay))
 }
 
 // rearmFlush starts the clock of flush.ms anew, or stops it.
@@ -57,7 +58,7 @@ func (l *Log) arm(deadline *time.Time, at time.Time) {
 	}
 	l.upkeep.mu.Unlock()
 	if armed {
-		l.upkeep.task.Due(at)
+		l.upkeep.task.dueAt(at)
 	}
 }
 
@@ -74,15 +75,15 @@ func (l *Log) take(deadline *time.Time, now time.Time) bool {
 
 // scheduleUpkeep sets the deadlines that follow from what is in the log and from its configuration.
 func (l *Log) scheduleUpkeep() {
-	now := l.now()
+	now := monotonic()
 	if l.store.Size() > 0 && l.settings.Load().retains() {
 		l.arm(&l.upkeep.retention, l.maintainer.periodic(now, l.maintainer.options.RetentionInterval))
 	}
 	if l.upkeep.producers.Load() {
 		l.arm(&l.upkeep.expiry, l.maintainer.periodic(now, l.maintainer.options.ProducerExpiryInterval))
 	}
-	if delay, ok := l.store.MaintenanceDelay(now); ok {
-		l.upkeep.task.Due(l.notBeforeRetry(now.Add(delay)))
+	if delay, ok := l.store.MaintenanceDelay(l.now()); ok {
+		l.upkeep.task.dueAt(l.notBeforeRetry(now.Add(delay)))
 	}
 }
 
@@ -108,22 +109,24 @@ func (l *Log) notBeforeRetry(at time.Time) time.Time {
 	return at
 }
 
-// maintain does what is due. The maintainer calls it; it returns when the log wants to be called again.
+// maintain does what is due. The maintainer calls it with the time of day, by which is judged what is old; it returns when
+// the log wants to be called again, on the monotonic clock.
 func (l *Log) maintain(now time.Time) (next time.Time) {
+	at := monotonic()
 	l.upkeep.scheduled.Store(false)
-	if l.take(&l.upkeep.flush, now) && l.syncer.durable.Load() < l.store.LogEnd() {
+	if l.take(&l.upkeep.flush, at) && l.syncer.durable.Load() < l.store.LogEnd() {
 		l.syncer.kick()
 	}
-	if l.take(&l.upkeep.retention, now) {
+	if l.take(&l.upkeep.retention, at) {
 		l.retain(now)
 	}
-	if l.take(&l.upkeep.expiry, now) {
+	if l.take(&l.upkeep.expiry, at) {
 		l.store.RemoveExpiredProducers(now, l.maintainer.options.ProducerExpiry)
 		l.upkeep.producers.Store(len(l.store.ActiveProducers()) > 0)
 	}
 	if err := l.store.Maintain(now); err != nil {
 		l.upkeepFailed("delete old files", err)
-		l.pauseUpkeep(now)
+		l.pauseUpkeep(at)
 	}
 	l.scheduleUpkeep()
 	return l.nextUpkeep()
