@@ -2,11 +2,15 @@ package observe
 
 import (
 	"log/slog"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidemark-io/tidemark/partition"
 )
+
+// refusalsEvery is how often it is told that the disk refuses records. Clients that try again may do so many times a second.
+const refusalsEvery = 30 * time.Second
 
 // Partitions observes appends, syncs and failures of the partitions.
 func Partitions(registry prometheus.Registerer, log *slog.Logger, topics *Topics) partition.Events {
@@ -20,6 +24,7 @@ func Partitions(registry prometheus.Registerer, log *slog.Logger, topics *Topics
 		failed     = f.counter("failures_total", "Partitions that stopped taking records because their disk failed.")
 		upkeep     = f.counter("maintenance_failures_total", "Times that retention or other maintenance failed. It is tried again.")
 	)
+	loud := &rare{every: refusalsEvery, now: time.Now}
 	return partition.Events{
 		Appended: func(e partition.Appended) {
 			if e.Duplicate {
@@ -30,6 +35,13 @@ func Partitions(registry prometheus.Registerer, log *slog.Logger, topics *Topics
 		},
 		Refused: func(e partition.Refused) {
 			refused.WithLabelValues(e.Reason).Inc()
+			if e.Reason == "storage" {
+				if others, ok := loud.allow(); ok {
+					log.Error("records are refused: the disk does not take them", "topic", e.Topic, "partition", e.Partition,
+						"error", e.Err, "others", others)
+					return
+				}
+			}
 			log.Debug("batch refused", "topic", e.Topic, "partition", e.Partition, "bytes", e.Bytes, "reason", e.Reason,
 				"error", e.Err)
 		},
