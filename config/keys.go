@@ -127,7 +127,7 @@ func networkKeys() []key {
 		durationKey("connections.max.idle.ms", func(s *Server) *time.Duration { return &s.ConnectionsMaxIdle },
 			10*time.Minute, math.MinInt64, "How long a silent connection stays open; 0 or below is for ever."),
 		numberKey("max.connections", func(s *Server) *int32 { return &s.MaxConnections }, math.MaxInt32, 1,
-			"How many connections are open at once."),
+			"How many connections are open at once. The default is a quarter of the file descriptors that the process may have."),
 		numberKey("max.connections.per.ip", func(s *Server) *int32 { return &s.MaxConnectionsPerIP }, math.MaxInt32, 1,
 			"How many connections one address may have open."),
 		sizeKey("queued.max.request.bytes", func(s *Server) *int64 { return &s.QueuedMaxRequestBytes }, -1, -1,

@@ -20,6 +20,7 @@ import (
 type limits struct {
 	memory       int64 // bytes that the Go runtime keeps to; 0: no limit
 	openFiles    int   // files that are not being written and are kept open; 0: node's default
+	connections  int   // open at once; 0: no limit
 	requestBytes int64 // memory of the requests in work; 0: the broker's default
 }
 
@@ -28,7 +29,8 @@ const (
 	memoryShare      = 0.9     // of a container's memory: what Go's runtime does not count needs room too
 	requestShare     = 4       // one part in so many of the memory limit is for requests
 	maxRequestShare  = 1 << 30 // and no more than this
-	openFilesShare   = 2       // one in so many descriptors is for files; connections need the others
+	openFilesShare   = 2       // one in so many descriptors is for files that are not being written
+	connectionsShare = 4       // and one in so many for connections; what is left is for files that are being written
 	maxOpenFiles     = 16384   // more are of no use
 	goMemoryVariable = "GOMEMLIMIT"
 )
@@ -36,7 +38,10 @@ const (
 // decideLimits fills in what the configuration leaves to the machine. container is the memory that a control group allows,
 // goLimit what GOMEMLIMIT says, and descriptors how many the process may have; 0 is no limit or unknown.
 func decideLimits(s config.Server, container, goLimit, descriptors int64) limits {
-	l := limits{memory: s.MemoryLimit, openFiles: int(s.MaxOpenFiles), requestBytes: s.QueuedMaxRequestBytes}
+	l := limits{
+		memory: s.MemoryLimit, openFiles: int(s.MaxOpenFiles), connections: unlimited(s.MaxConnections),
+		requestBytes: s.QueuedMaxRequestBytes,
+	}
 	switch {
 	case goLimit > 0:
 		l.memory = goLimit
@@ -45,6 +50,9 @@ func decideLimits(s config.Server, container, goLimit, descriptors int64) limits
 	}
 	if l.openFiles == 0 {
 		l.openFiles = int(min(descriptors/openFilesShare, maxOpenFiles))
+	}
+	if l.connections == 0 {
+		l.connections = int(descriptors / connectionsShare) // idle clients must not keep a log from its next segment
 	}
 	if l.requestBytes < 0 {
 		l.requestBytes = 0
@@ -67,7 +75,8 @@ func (l limits) apply(s config.Server, logger *slog.Logger) {
 	} else if goLimit > 0 && s.MemoryLimit > 0 && s.MemoryLimit != goLimit {
 		logger.Warn("memory-limit has no effect: GOMEMLIMIT is set and stronger", "GOMEMLIMIT", goLimit)
 	}
-	logger.Info("limits", "memory", l.memory, "open files", l.openFiles, "request bytes", l.requestBytes)
+	logger.Info("limits", "memory", l.memory, "open files", l.openFiles, "connections", l.connections,
+		"request bytes", l.requestBytes)
 }
 
 // goMemoryLimit is what GOMEMLIMIT says, 0 without one. The runtime has read it.

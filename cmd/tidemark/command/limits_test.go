@@ -2,6 +2,7 @@ package command
 
 import (
 	"io"
+	"math"
 	"reflect"
 	"runtime/debug"
 	"slices"
@@ -41,22 +42,23 @@ func TestAContainersMemoryIsTheLeastOfItsGroups(t *testing.T) {
 }
 
 func TestLimitsComeFromTheConfigurationOrTheMachine(t *testing.T) {
-	server := config.Server{QueuedMaxRequestBytes: -1, SocketRequestMaxBytes: 100 << 20}
+	server := config.Server{MaxConnections: math.MaxInt32, QueuedMaxRequestBytes: -1, SocketRequestMaxBytes: 100 << 20}
 	for name, test := range map[string]struct {
 		change                          func(*config.Server)
 		container, goLimit, descriptors int64
 		want                            limits
 	}{
-		"nothing known":     {want: limits{}},
-		"descriptors":       {descriptors: 1024, want: limits{openFiles: 512}},
-		"many descriptors":  {descriptors: 1 << 20, want: limits{openFiles: 16384}},
-		"files are set":     {func(s *config.Server) { s.MaxOpenFiles = 7 }, 0, 0, 1024, limits{openFiles: 7}},
-		"a container":       {container: 1000 << 20, want: limits{memory: 900 << 20, requestBytes: 225 << 20}},
-		"a large container": {container: 100 << 30, want: limits{memory: 90 << 30, requestBytes: 1 << 30}},
-		"a small container": {container: 100 << 20, want: limits{memory: 90 << 20, requestBytes: 200 << 20}},
-		"memory is set":     {func(s *config.Server) { s.MemoryLimit = 2 << 30 }, 1 << 30, 0, 0, limits{memory: 2 << 30, requestBytes: 512 << 20}},
-		"GOMEMLIMIT is set": {func(s *config.Server) { s.MemoryLimit = 2 << 30 }, 1 << 30, 4 << 30, 0, limits{memory: 4 << 30, requestBytes: 1 << 30}},
-		"requests are set":  {func(s *config.Server) { s.QueuedMaxRequestBytes = 300 << 20 }, 1 << 30, 0, 0, limits{memory: 966367641, requestBytes: 300 << 20}},
+		"nothing known":       {want: limits{}},
+		"descriptors":         {descriptors: 1024, want: limits{openFiles: 512, connections: 256}},
+		"many descriptors":    {descriptors: 1 << 20, want: limits{openFiles: 16384, connections: 262144}},
+		"files are set":       {func(s *config.Server) { s.MaxOpenFiles = 7 }, 0, 0, 1024, limits{openFiles: 7, connections: 256}},
+		"connections are set": {func(s *config.Server) { s.MaxConnections = 9 }, 0, 0, 1024, limits{openFiles: 512, connections: 9}},
+		"a container":         {container: 1000 << 20, want: limits{memory: 900 << 20, requestBytes: 225 << 20}},
+		"a large container":   {container: 100 << 30, want: limits{memory: 90 << 30, requestBytes: 1 << 30}},
+		"a small container":   {container: 100 << 20, want: limits{memory: 90 << 20, requestBytes: 200 << 20}},
+		"memory is set":       {func(s *config.Server) { s.MemoryLimit = 2 << 30 }, 1 << 30, 0, 0, limits{memory: 2 << 30, requestBytes: 512 << 20}},
+		"GOMEMLIMIT is set":   {func(s *config.Server) { s.MemoryLimit = 2 << 30 }, 1 << 30, 4 << 30, 0, limits{memory: 4 << 30, requestBytes: 1 << 30}},
+		"requests are set":    {func(s *config.Server) { s.QueuedMaxRequestBytes = 300 << 20 }, 1 << 30, 0, 0, limits{memory: 966367641, requestBytes: 300 << 20}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := server

@@ -162,7 +162,7 @@ func nodeSettings(s config.Server, l limits) node.Config {
 		DisableDeleteTopics:      !s.DeleteTopic,
 		MaxPartitions:            noneForZero(int(s.MaxPartitions)),
 		DiskReserve:              diskReserve(s.DiskReserve),
-		MaxConnections:           unlimited(s.MaxConnections),
+		MaxConnections:           l.connections,
 		MaxConnectionsPerIP:      unlimited(s.MaxConnectionsPerIP),
 		ConnectionsMaxIdle:       idleTime(s.ConnectionsMaxIdle),
 		SocketRequestMaxBytes:    int32(s.SocketRequestMaxBytes),
