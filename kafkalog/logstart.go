@@ -53,7 +53,8 @@ func (l *Log) setStartLocked(offset int64) error {
 	return l.raiseStartLocked(offset)
 }
 
-// raiseStartLocked moves the start up in memory, and what follows it. The start is established by it.
+// raiseStartLocked moves the start up in memory, and what follows it. The start is established by it, also if the leader
+// epochs below it cannot be cut off, which is the error.
 func (l *Log) raiseStartLocked(offset int64) error {
 	l.publish(l.view.Load().segments, offset, true)
 	newest, found := l.snapshots.newest()

@@ -11,7 +11,8 @@ import (
 // and every older one goes; if all go the active one is rolled first. The log start moves to the first segment that is
 // left; that is written later, see [Log.CheckpointLogStartIfDue].
 //
-// Errors are of class [ErrStorage]. Segments whose files could not be retired stay and are tried again.
+// Errors are of class [ErrStorage]. Segments whose files could not be retired stay and are tried again. What cannot be
+// written, as on a full disk, keeps no segment: that the files are gone proves the log start.
 func (l *Log) Tick(now time.Time, highWatermark int64) error {
 	before := l.view.Load().segments[0]
 	err := l.tick(now, highWatermark)
@@ -31,16 +32,12 @@ func (l *Log) tick(now time.Time, highWatermark int64) error {
 		return nil
 	}
 	c := l.config.Load()
-	if err := l.retain(highWatermark, "start", l.belowStart); err != nil {
-		return err
-	}
+	failed := l.retain(highWatermark, "start", l.belowStart)
 	if !c.Policy.Has(PolicyDelete) || c.RemoteStorage {
-		return nil
+		return failed
 	}
-	if err := l.retain(highWatermark, "size", l.overSize(c.RetentionBytes)); err != nil {
-		return err
-	}
-	return l.retain(highWatermark, "time", l.overAge(c.RetentionMs, now.UnixMilli()))
+	failed = errors.Join(failed, l.retain(highWatermark, "size", l.overSize(c.RetentionBytes)))
+	return errors.Join(failed, l.retain(highWatermark, "time", l.overAge(c.RetentionMs, now.UnixMilli())))
 }
 
 // expired says whether the segment at i may go, as far as one rule is concerned.
@@ -101,26 +98,34 @@ func (l *Log) retain(highWatermark int64, reason string, rule expired) error {
 		return nil
 	}
 	if drop == len(v.segments) {
-		if err := l.writable(); err != nil {
-			return err
-		}
-		if err := l.rollLocked(end); err != nil {
-			return err
+		if err := l.rollForRetention(end); err != nil {
+			return errors.Join(err, l.retainFrom(drop-1, reason)) // all but the active one can go all the same
 		}
 	}
 	return l.retainFrom(drop, reason)
 }
 
-// retainFrom moves the log start to the base of the segment at drop, if it is lower, and drops what lies before.
+// rollForRetention rolls the active segment, so that it can go.
+func (l *Log) rollForRetention(end int64) error {
+	if err := l.writable(); err != nil {
+		return err
+	}
+	return l.rollLocked(end)
+}
+
+// retainFrom moves the log start to the base of the segment at drop, if it is lower, and drops what lies before. The
+// leader epochs below the start that could not be cut off go when it moves again.
 func (l *Log) retainFrom(drop int, reason string) error {
+	if drop == 0 {
+		return nil
+	}
 	v := l.view.Load()
+	var epochs error
 	if base := v.segments[drop].base; base > v.start {
 		if l.mu.startOwed < 0 {
 			l.mu.startOwed = l.env.nowMs()
 		}
-		if err := l.raiseStartLocked(base); err != nil {
-			return err
-		}
+		epochs = l.raiseStartLocked(base)
 	}
-	return l.dropFirst(drop, reason)
+	return errors.Join(epochs, l.dropFirst(drop, reason))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-io/tidemark/vfs/faultfs"
+	"github.com/tidemark-io/tidemark/vfs/memfs"
 )
 
 func TestRetentionBySizeNeverGoesBelowTheBudget(t *testing.T) {
@@ -263,4 +264,41 @@ func TestAClockThatIsSetBackDelaysNoUpkeep(t *testing.T) {
 	require.Equal(t, l.LogEnd(), l.RecoveryPoint())
 	_, due = l.MaintenanceDelay(now)
 	require.False(t, due)
+}
+
+// TestAFullDiskDoesNotKeepRetentionFromMakingRoom lets nothing be written while segments are to go.
+func TestAFullDiskDoesNotKeepRetentionFromMakingRoom(t *testing.T) {
+	for name, keep := range map[string]int64{"all but the newest segment": 1, "every segment": 0} {
+		t.Run(name, func(t *testing.T) {
+			disk := faultfs.New(memfs.New(), nil)
+			b := newBenchOn(t, disk)
+			c := smallSegments()
+			c.RetentionBytes, c.FileDeleteDelayMs = keep, 0
+			l := b.open(Options{Config: c})
+			for i := range 14 {
+				_, err := l.Append(data{records: 2, size: 40, seed: i}.build(t), AppendOptions{LeaderEpoch: int32(i)})
+				require.NoError(t, err)
+			}
+			require.NoError(t, l.Sync())
+			newest := l.view.Load().active().base
+			require.Zero(t, l.FirstSegmentBase())
+
+			full := faultfs.First(faultfs.FailMatching(faultfs.OpWriteAt, "*", syscall.ENOSPC),
+				faultfs.FailMatching(faultfs.OpCreate, "*", syscall.ENOSPC))
+			disk.SetInjector(full)
+			require.ErrorIs(t, l.Tick(b.now(), l.LogEnd()), syscall.ENOSPC, "what could not be written is told")
+			require.Equal(t, newest, l.FirstSegmentBase(), "but nothing waits for it")
+			require.Equal(t, newest, l.LogStart())
+
+			disk.SetInjector(nil)
+			require.NoError(t, l.Tick(b.now(), l.LogEnd()))
+			mustAppend(t, l, data{})
+			start := l.LogStart()
+			require.NoError(t, l.Sync())
+			require.NoError(t, l.Close())
+			l = b.open(Options{Config: c})
+			require.Equal(t, start, l.LogStart())
+			require.Equal(t, int64(29), l.LogEnd())
+		})
+	}
 }
