@@ -135,3 +135,14 @@ func TestF10_ATruncationForgetsTheSnapshotThatCouldNotBeWritten(t *testing.T) {
 	require.False(t, l.snapshots.has(4), "it would prove what is not there")
 	require.Equal(t, int64(2), mustAppend(t, l, data{}))
 }
+
+func TestASyncOfADirectoryClosesIdleFilesWhenDescriptorsRunOut(t *testing.T) {
+	b, disk := manualBench(t)
+	l := b.open(Options{})
+	fill(t, l, 2)
+	mustRoll(t, l) // whose sealed files are idle
+	disk.SetInjector(faultfs.When(faultfs.Matching(faultfs.OpSyncDir, "*"), faultfs.FailNth(0, syscall.EMFILE)))
+	end, err := l.SyncTo()
+	require.NoError(t, err)
+	require.Equal(t, int64(4), end)
+}
