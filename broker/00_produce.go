@@ -69,6 +69,7 @@ func (c *call) produce() (answer, error) {
 	if err := req.UnsafeReadFrom(c.body); err != nil {
 		return nil, unparsable(err)
 	}
+	c.details.names(req)
 	timeout := max(time.Duration(req.TimeoutMillis)*time.Millisecond, leastProduceTimeout)
 	p := &producing{
 		call:     c,
@@ -108,6 +109,7 @@ func (p *producing) appendAll() *produceAnswer {
 		correlation: p.correlation,
 		deadline:    p.ctx.deadline,
 		listener:    p.conn.listener,
+		details:     p.details,
 		appends:     make([]*partition.Append, 0, n),
 		partitions:  make([]kmsg.ProduceResponseTopicPartition, 0, n),
 	}

@@ -66,6 +66,7 @@ func (c *call) fetch(req *kmsg.FetchRequest) (answer, error) {
 		version:     c.version,
 		correlation: c.correlation,
 		listener:    c.conn.listener,
+		details:     c.details,
 		isolation:   iso,
 		maxBytes:    int64(min(max(req.MaxBytes, 0), c.server.options.FetchMaxBytes)),
 		deadline:    c.arrived.Add(maxWait),
@@ -154,6 +155,7 @@ type fetchAnswer struct {
 	version     int16
 	correlation int32
 	listener    net.Addr
+	details     *details
 	isolation   partition.Isolation
 	maxBytes    int64
 	minBytes    int64
@@ -186,8 +188,19 @@ func (f *fetchAnswer) write(w *answerWriter) error {
 	if w.ctx.Err() != nil {
 		return w.ctx.Err()
 	}
+	if f.details != nil {
+		f.tellCodes()
+	}
 	if f.session != nil {
 		f.session.finish(f)
 	}
 	return f.send(w)
+}
+
+// tellCodes keeps the first error code for who wants to know.
+func (f *fetchAnswer) tellCodes() {
+	f.details.failed(f.code)
+	for i := range f.items {
+		f.details.failed(f.items[i].found.code)
+	}
 }

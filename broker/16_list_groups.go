@@ -37,6 +37,7 @@ func (c *call) listGroups(req *kmsg.ListGroupsRequest) (answer, error) {
 	return &listAnswer{
 		correlation: c.correlation, tagged: c.api.taggedResponseHeader(c.version), version: c.version,
 		server: c.server, states: req.StatesFilter, types: req.TypesFilter, deadline: c.arrived.Add(groupTimeout),
+		details: c.details,
 	}, nil
 }
 
@@ -48,6 +49,7 @@ type listAnswer struct {
 	server        *Server
 	states, types []string
 	deadline      time.Time
+	details       *details
 }
 
 func (a *listAnswer) weight() int { return 256 }
@@ -65,6 +67,7 @@ func (a *listAnswer) write(w *answerWriter) error {
 			})
 		}
 	}
+	a.details.answers(resp)
 	return w.sendResponse(resp, a.version, a.correlation, a.tagged)
 }
 

@@ -30,6 +30,7 @@ type frameAnswer struct {
 // reply encodes a response that is complete.
 func (c *call) reply(resp kmsg.Response) answer {
 	resp.SetVersion(c.version)
+	c.details.answers(resp)
 	frame := frameStart(c.server.buffers.take(0), c.correlation, c.api.taggedResponseHeader(c.version))
 	return &frameAnswer{frameEnd(resp.AppendTo(frame), 0)}
 }

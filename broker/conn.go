@@ -61,6 +61,7 @@ type outgoing struct {
 	weight  int64       // of the answer before it was written
 	done    RequestDone // but for what the writer finds out
 	arrived time.Time
+	details *details
 }
 
 // readBuffer is what an idle connection keeps for reading. It holds a small request whole; the body of a larger one is
@@ -188,6 +189,7 @@ func (c *conn) writeAnswer(w *answerWriter, out *outgoing) {
 	out.done.BytesOut = w.sent
 	out.done.Latency = time.Since(out.arrived)
 	out.done.Err = err
+	out.details.tell(&out.done)
 	c.server.events.RequestDone(out.done)
 }
 

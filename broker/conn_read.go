@@ -167,6 +167,7 @@ func (c *conn) serveRequest(a *api, size int) error {
 	}
 	if out.answer == nil {
 		out.done.Latency = time.Since(out.arrived)
+		out.details.tell(&out.done)
 		c.server.events.RequestDone(out.done)
 		return nil
 	}
@@ -213,7 +214,10 @@ func (c *conn) execute(call *call, size int, decoded *budget.Budget) (*outgoing,
 		return nil, c.endWith(ClosedShutdown, nil)
 	}
 	defer decoded.Release(cost)
-	out := &outgoing{arrived: call.arrived, done: RequestDone{
+	if c.server.options.Details {
+		call.details = &details{}
+	}
+	out := &outgoing{arrived: call.arrived, details: call.details, done: RequestDone{
 		ConnectionID: c.info.ID, API: call.api.name, Key: call.key, Version: call.version, ClientID: call.clientID, BytesIn: size,
 	}}
 	err = c.guard(&out.done, func() (err error) {

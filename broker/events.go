@@ -83,6 +83,11 @@ type RequestDone struct {
 	BytesOut     int64         // of the response frame with its size; 0 when there is none
 	Latency      time.Duration // from the last byte of the request to the last byte of the response
 	Err          error         // why the response was not written in full, or nil
+
+	// With [Options.Details] only, 0 otherwise: how many topics the request names, and the first error code of its answer. A
+	// long answer is not searched to its end.
+	Topics    int
+	ErrorCode int16
 }
 
 // RequestRefused describes a request that is answered by closing the connection.

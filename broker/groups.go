@@ -113,13 +113,14 @@ type groupAnswer struct {
 	parked      bool
 	asked       []asked
 	respond     func(answers []coordinator.Answer) kmsg.Response
+	details     *details
 }
 
 // later answers with respond once the coordinator has answered everything that was asked.
 func (c *call) later(asked []asked, respond func(answers []coordinator.Answer) kmsg.Response) *groupAnswer {
 	return &groupAnswer{
 		correlation: c.correlation, tagged: c.api.taggedResponseHeader(c.version), version: c.version,
-		size: c.held(), deadline: c.arrived.Add(groupTimeout), asked: asked, respond: respond,
+		size: c.held(), deadline: c.arrived.Add(groupTimeout), asked: asked, respond: respond, details: c.details,
 	}
 }
 
@@ -153,7 +154,9 @@ func (a *groupAnswer) write(w *answerWriter) error {
 			return err
 		}
 	}
-	return w.sendResponse(a.respond(answers), a.version, a.correlation, a.tagged)
+	resp := a.respond(answers)
+	a.details.answers(resp)
+	return w.sendResponse(resp, a.version, a.correlation, a.tagged)
 }
 
 // smallResponse is room for what most answers of a coordinator take.

@@ -75,6 +75,9 @@ type Options struct {
 	// MaxIncrementalFetchSessions is how many fetch sessions are kept (max.incremental.fetch.session.cache.slots). The
 	// default is 1000; negative is none.
 	MaxIncrementalFetchSessions int
+
+	// Details fills [RequestDone.Topics] and [RequestDone.ErrorCode], which costs a look through each request and answer.
+	Details bool
 }
 
 func (o Options) withDefaults() Options {

@@ -18,6 +18,7 @@ type produceAnswer struct {
 	resp        kmsg.ProduceResponse
 	partitions  []kmsg.ProduceResponseTopicPartition // of all topics; resp has slices of it
 	appends     []*partition.Append                  // one for each of partitions; nil where it failed
+	details     *details
 }
 
 const (
@@ -47,6 +48,7 @@ func (a *produceAnswer) write(w *answerWriter) error {
 		}
 	}
 	a.addEndpoints(w.server)
+	a.details.answers(&a.resp)
 	buf := frameStart(w.encoder(a.weight()), a.correlation, a.resp.IsFlexible())
 	buf = frameEnd(a.resp.AppendTo(buf), 0)
 	err := w.send(buf)

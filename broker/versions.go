@@ -79,6 +79,7 @@ type call struct {
 	conn    *conn
 	arrived time.Time // when the last byte was read
 	body    []byte    // the handler's until it returns
+	details *details  // nil: nobody wants to know
 }
 
 // decoding wraps a handler of decoded requests. Strings of the request are copies; byte slices alias the body.
@@ -89,6 +90,7 @@ func decoding[R kmsg.Request](fresh func() R, handle func(*call, R) (answer, err
 		if err := req.ReadFrom(c.body); err != nil {
 			return nil, unparsable(err)
 		}
+		c.details.names(req)
 		return handle(c, req)
 	}
 }
@@ -105,6 +107,7 @@ func decodingAliased[R interface {
 		if err := req.UnsafeReadFrom(c.body); err != nil {
 			return nil, unparsable(err)
 		}
+		c.details.names(req)
 		return handle(c, req)
 	}
 }
