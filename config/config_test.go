@@ -57,7 +57,7 @@ func defaults() config.Server {
 	return config.Server{
 		DataDir: "tidemark-data", KafkaListen: "127.0.0.1:9092", FlightListen: "127.0.0.1:9123", HTTPListen: "127.0.0.1:9180",
 		TopicDefaults: map[string]string{}, LogLevel: "info", LogFormat: "text",
-		NodeID: 1, GroupMetrics: "group", MaxPartitions: 10_000, DiskReserve: -1,
+		NodeID: 1, GroupMetrics: "group", TraceRatio: 0.01, MaxPartitions: 10_000, DiskReserve: -1,
 		NumRecoveryThreads: 2, AutoCreateTopics: true, DeleteTopic: true, NumPartitions: 1, DefaultReplication: 1,
 		MessageMaxBytes: 1048588, FetchMaxBytes: 57671680, MaxFetchSessions: 1000,
 		SocketRequestMaxBytes: 104857600, ConnectionsMaxIdle: 10 * time.Minute, MaxConnections: 2147483647,
@@ -86,7 +86,7 @@ func TestEveryDefaultIsLegal(t *testing.T) {
 
 func TestEveryKeyFillsAFieldOfItsOwn(t *testing.T) {
 	example := map[config.Kind]string{config.Text: "file:///x", config.Address: "h:1", config.Bool: "true", config.Number: "77",
-		config.Size: "7MiB", config.Duration: "77s"}
+		config.Size: "7MiB", config.Duration: "77s", config.Ratio: "0.77", config.URL: "http://h:1"}
 	fields := map[string]string{}
 	for _, d := range config.Definitions() {
 		text := example[d.Kind]

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,8 @@ const (
 	Number   Kind = "number"
 	Size     Kind = "size"
 	Duration Kind = "duration"
+	Ratio    Kind = "ratio"
+	URL      Kind = "URL"
 )
 
 // Definition describes one key. It is a value.
@@ -94,6 +97,9 @@ func serverKeys() []key {
 			"How many files that are not being written are kept open; 0 is half of what the process may open."),
 		choiceKey("group-metrics", func(s *Server) *string { return &s.GroupMetrics }, "group",
 			[]string{"off", "group", "partition"}, "How much the metrics tell of each consumer group."),
+		traceKey(),
+		ratioKey("trace-sample-ratio", func(s *Server) *float64 { return &s.TraceRatio }, 0.01,
+			"How many of the requests and flush rounds are traced, 0 to 1; starts and new topics always are."),
 		numberKey("max-partitions", func(s *Server) *int32 { return &s.MaxPartitions }, 10_000, 0,
 			"How many partitions this server takes before it makes no more; 0 is no limit."),
 		sizeKey("disk-reserve", func(s *Server) *int64 { return &s.DiskReserve }, -1, -1, math.MaxInt64,
@@ -221,6 +227,35 @@ func storeKey() key {
 		}, func(s *Server) string { return hideInURL(s.Store) }, "")
 	k.secret = true
 	return k
+}
+
+// traceKey is a URL that may hold secrets.
+func traceKey() key {
+	k := newKey("trace-endpoint", URL, "The OpenTelemetry receiver (OTLP over HTTP) that traces are sent to, as a URL; none if "+
+		"neither this nor OTEL_EXPORTER_OTLP_ENDPOINT is given.",
+		func(s *Server, text string) error {
+			s.TraceEndpoint = text
+			u, err := url.Parse(text)
+			if text != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+				return errors.New("expected a URL, such as http://127.0.0.1:4318")
+			}
+			return nil
+		}, func(s *Server) string { return hideInURL(s.TraceEndpoint) }, "")
+	k.secret = true
+	return k
+}
+
+// ratioKey is a part of a whole.
+func ratioKey(name string, field func(*Server) *float64, def float64, doc string) key {
+	show := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+	return newKey(name, Ratio, doc, func(s *Server, text string) error {
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(v >= 0 && v <= 1) {
+			return errors.New("expected a number from 0 to 1")
+		}
+		*field(s) = v
+		return nil
+	}, func(s *Server) string { return show(*field(s)) }, show(def))
 }
 
 // addressKey is HOST:PORT, or nothing, which may be written as off, if that is allowed.

@@ -24,7 +24,8 @@ type Sources struct {
 	// several. [FileKey] names the file.
 	Flags map[string][]string
 	// Environ is the environment as os.Environ returns it. Variables that do not begin with TIDEMARK_ are ignored, and so
-	// are those that are empty.
+	// are those that are empty. But OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and OTEL_EXPORTER_OTLP_ENDPOINT are trace-endpoint
+	// where TIDEMARK_TRACE_ENDPOINT is not given.
 	Environ []string
 }
 
@@ -128,7 +129,7 @@ func (l *loader) environment(environ []string) layer {
 	for i := range table {
 		byEnv[table[i].Env] = table[i].Key
 	}
-	out := layer{}
+	out := openTelemetry(environ)
 	for _, kv := range slices.Sorted(slices.Values(environ)) {
 		env, text, _ := strings.Cut(kv, "=")
 		if !strings.HasPrefix(env, envPrefix) || text == "" {
@@ -145,6 +146,23 @@ func (l *loader) environment(environ []string) layer {
 			l.envProblems = append(l.envProblems, out.addPairs(pairs, source)...)
 		default:
 			out[name] = given{text, source}
+		}
+	}
+	return out
+}
+
+// openTelemetry reads the variables that everything that sends traces heeds. Our own are stronger, and the one for traces
+// alone is stronger than the one for everything.
+func openTelemetry(environ []string) layer {
+	out := layer{}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
+		for _, kv := range environ {
+			if text, ok := strings.CutPrefix(kv, name+"="); ok && text != "" {
+				if name == "OTEL_EXPORTER_OTLP_ENDPOINT" {
+					text = strings.TrimSuffix(text, "/") + "/v1/traces"
+				}
+				out["trace-endpoint"] = given{text, envSource(name)}
+			}
 		}
 	}
 	return out

@@ -18,6 +18,8 @@ type Server struct {
 	LogLevel        string            // log-level: debug, info, warn, error
 	LogFormat       string            // log-format: text, json
 	GroupMetrics    string            // group-metrics: off, group, partition
+	TraceEndpoint   string            // trace-endpoint, a URL; "": no traces. It may hold secrets
+	TraceRatio      float64           // trace-sample-ratio, 0 to 1
 
 	NodeID             int32 // node.id
 	MemoryLimit        int64 // memory-limit; 0: GOMEMLIMIT, or most of what the container allows

@@ -48,7 +48,13 @@ const changesAtOnce = 8
 
 // CreateTopics creates each topic to its end, even if ctx ends first.
 func (b backend) CreateTopics(ctx context.Context, topics []broker.CreateTopic) []error {
-	return b.n.change(ctx, len(topics), func(i int) error { return b.n.createTopic(topics[i]) })
+	return b.n.change(ctx, len(topics), func(i int) error {
+		t := topics[i]
+		_, created := b.n.traces.Work(ctx, "create topic", "topic", t.Name, "partitions", t.Partitions)
+		err := b.n.createTopic(t)
+		created(err)
+		return err
+	})
 }
 
 // DeleteTopics deletes each topic to its end, even if ctx ends first.

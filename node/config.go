@@ -95,6 +95,14 @@ type Config struct {
 	// "partition" (one more for each partition that a group has an offset for).
 	GroupMetrics string
 
+	// TraceEndpoint is the URL of an OpenTelemetry receiver (OTLP over HTTP), such as http://127.0.0.1:4318; empty: there are
+	// no traces, and they cost nothing.
+	TraceEndpoint string
+
+	// TraceSampleRatio is how many of the requests and flush rounds are traced, up to 1 for all; 0 is
+	// [DefaultTraceSampleRatio], negative none. Starts and new topics always are.
+	TraceSampleRatio float64
+
 	// FS is the file system that DataDir is on; nil is the real one.
 	FS vfs.FS
 
@@ -135,6 +143,8 @@ type TopicPattern struct {
 const (
 	DefaultKafkaListen     = "127.0.0.1:9092"
 	DefaultRecoveryThreads = 8
+
+	DefaultTraceSampleRatio = 0.01
 )
 
 func (c Config) withDefaults() Config {
@@ -146,6 +156,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.RecoveryThreads <= 0 {
 		c.RecoveryThreads = DefaultRecoveryThreads
+	}
+	if c.TraceSampleRatio == 0 {
+		c.TraceSampleRatio = DefaultTraceSampleRatio
 	}
 	if c.FS == nil {
 		c.FS = vfs.OS()

@@ -38,7 +38,7 @@ func (n *Node) openPartitions(ctx context.Context) error {
 func (n *Node) openEngine() {
 	c := n.config
 	n.env = kafkalog.NewEnv(kafkalog.EnvOptions{
-		FS: c.FS, Now: c.Now, Events: observe.KafkaLogs(n.reg, n.log), MaxOpenFiles: c.MaxOpenFiles,
+		FS: c.FS, Now: c.Now, Events: n.traces.KafkaLogs(observe.KafkaLogs(n.reg, n.log)), MaxOpenFiles: c.MaxOpenFiles,
 	})
 	n.flusher = partition.NewFlusher(partition.FlusherOptions{
 		Workers: c.SyncWorkers, MaxUnsyncedBytes: c.MaxUnsyncedBytes, Now: c.Now,
@@ -51,7 +51,7 @@ func (n *Node) openEngine() {
 	n.openSpace()
 	n.topics = observe.NewTopics(n.reg, n.partitions.all)
 	n.show(func(s *shown) { s.topics = n.topics })
-	n.logEvents = observe.Partitions(n.reg, n.log, n.topics)
+	n.logEvents = n.traces.Partitions(observe.Partitions(n.reg, n.log, n.topics))
 	observe.Hosting(n.reg, n.partitions.hosting)
 	observe.Flusher(n.reg, n.flusher.Stats)
 	n.undo("the log engine", n.closeEngine)
@@ -139,7 +139,9 @@ func (n *Node) openLogs(ctx context.Context, plans []logPlan) error {
 		p := plans[i]
 		opened := n.status.opening(fmt.Sprintf("%s-%d", p.topic, p.index))
 		defer opened()
+		recovered := n.recovering(ctx, p)
 		l, err := n.openLog(p)
+		recovered(err)
 		n.partitions.opened(p.host, p.index, l, err)
 		n.metrics.LogsOpened.Inc()
 		if done := n.status.step(); done%report == 0 && len(plans) > report {

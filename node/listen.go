@@ -45,7 +45,8 @@ func (n *Node) openBroker(ctx context.Context) error {
 	server, err := broker.New(broker.Options{
 		Backend:                     backend{n},
 		Groups:                      coordinatorOf{n},
-		Events:                      observe.Broker(n.reg, n.log),
+		Events:                      n.traces.Broker(observe.Broker(n.reg, n.log)),
+		Details:                     n.traces != nil,
 		SocketRequestMaxBytes:       c.SocketRequestMaxBytes,
 		QueuedMaxRequestBytes:       c.QueuedMaxRequestBytes,
 		ConnectionsMaxIdle:          c.ConnectionsMaxIdle,

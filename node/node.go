@@ -32,6 +32,7 @@ type Node struct {
 	end        context.CancelCauseFunc
 	background background
 	names      nameLocks
+	traces     *observe.Traces // nil: there are none
 
 	// In the order in which they are opened; each is closed before those above it.
 	data        *dataDir
@@ -120,6 +121,24 @@ func newNode(c Config) *Node {
 
 // open runs the steps of start-up. Each that succeeds has left what undoes it in n.closers.
 func (n *Node) open(ctx context.Context) error {
+	if err := n.openTraces(); err != nil {
+		return fmt.Errorf("node: %w", err)
+	}
+	ctx, started := n.traces.Work(ctx, "start", "node", n.config.NodeID)
+	err := n.openAll(ctx)
+	started(err)
+	if err != nil {
+		return err
+	}
+	n.status.serve()
+	n.metrics.Ready.Set(1)
+	n.log.Info("ready", "took", n.config.Now().Sub(n.began), "kafka", n.kafkaAddr, "http", n.httpAddr,
+		"cluster", n.clusterID, "node", n.config.NodeID)
+	return nil
+}
+
+// openAll runs the steps one after the other, until one fails or ctx ends.
+func (n *Node) openAll(ctx context.Context) error {
 	for _, step := range []struct {
 		name string
 		run  func(ctx context.Context) error
@@ -135,14 +154,13 @@ func (n *Node) open(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		n.status.enter(step.name, 0)
-		if err := step.run(ctx); err != nil {
+		under, done := n.traces.Work(ctx, step.name)
+		err := step.run(under)
+		done(err)
+		if err != nil {
 			return fmt.Errorf("node: %s: %w", step.name, err)
 		}
 	}
-	n.status.serve()
-	n.metrics.Ready.Set(1)
-	n.log.Info("ready", "took", n.config.Now().Sub(n.began), "kafka", n.kafkaAddr, "http", n.httpAddr,
-		"cluster", n.clusterID, "node", n.config.NodeID)
 	return nil
 }
 

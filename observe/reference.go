@@ -54,6 +54,7 @@ func Reference() []Metric {
 	Groups(l, GroupsInFull, func() []GroupState { return nil })
 	Flusher(l, func() partition.FlusherStats { return partition.FlusherStats{} })
 	Broker(l, quiet)
+	_, _ = NewTraces(l, quiet, TraceOptions{}) // without an endpoint nothing fails
 	Meta(l, quiet)
 	slices.SortFunc(l.metrics, func(a, b Metric) int { return cmp.Compare(a.Name, b.Name) })
 	return l.metrics

@@ -97,6 +97,8 @@ func TestEveryKeyChangesWhatTheServerDoes(t *testing.T) {
 			field.Set(reflect.ValueOf(map[string]string{"a": "b"}))
 		case reflect.Slice:
 			field.Set(reflect.ValueOf([]config.TopicPattern{{Pattern: "a", Settings: map[string]string{"b": "c"}}}))
+		case reflect.Float64:
+			field.SetFloat(0.7)
 		default:
 			field.SetInt(7)
 		}

@@ -180,6 +180,8 @@ func nodeSettings(s config.Server, l limits) node.Config {
 		HighWatermarkCheckpoint:  s.HighWatermarkCheckpointInterval,
 		Groups:                   groupSettings(s),
 		GroupMetrics:             s.GroupMetrics,
+		TraceEndpoint:            s.TraceEndpoint,
+		TraceSampleRatio:         traceRatio(s.TraceRatio),
 		Version:                  version,
 	}
 }
@@ -243,6 +245,14 @@ func noneForZero(n int) int {
 		return -1
 	}
 	return n
+}
+
+// traceRatio turns none into node's way to say so.
+func traceRatio(ratio float64) float64 {
+	if ratio == 0 {
+		return -1
+	}
+	return ratio
 }
 
 // diskReserve turns the numbers for a part of the disk and for none into node's, where they are the other way round.

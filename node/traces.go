@@ -1,0 +1,41 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/tidemark-io/tidemark/observe"
+)
+
+// traceTime is how long the close of a node waits for a receiver of spans.
+const traceTime = 2 * time.Second
+
+// openTraces makes what sends spans, if there is where to. It is closed last, so that it tells of all there was.
+func (n *Node) openTraces() error {
+	c := n.config
+	traces, err := observe.NewTraces(n.reg, n.log, observe.TraceOptions{
+		Endpoint: c.TraceEndpoint, Ratio: max(c.TraceSampleRatio, 0), Version: c.Version, Node: c.NodeID, Now: c.Now,
+	})
+	if err != nil || traces == nil {
+		return err
+	}
+	n.traces = traces
+	n.undo("traces", func(ctx context.Context) error {
+		bounded, cancel := context.WithTimeout(ctx, traceTime)
+		defer cancel()
+		if err := traces.Close(bounded); err != nil {
+			n.log.Warn("the last spans were not sent", "error", err)
+		}
+		return nil
+	})
+	return nil
+}
+
+// recovering begins the span of a log that is opened after a stop that was not in order. Others are no work worth telling.
+func (n *Node) recovering(ctx context.Context, p logPlan) func(err error) {
+	if p.clean {
+		return func(error) {}
+	}
+	_, done := n.traces.Work(ctx, "recover log", "topic", p.topic, "partition", p.index)
+	return done
+}

@@ -1,0 +1,199 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// TraceOptions say where spans go.
+type TraceOptions struct {
+	Endpoint string  // URL of an OTLP receiver over HTTP; without a path: /v1/traces. Empty: there are no traces
+	Ratio    float64 // of the requests and flush rounds that are told, 0 to 1; what is rare is always told
+	Version  string
+	Node     int32
+	Now      func() time.Time // nil: time.Now
+}
+
+// Traces makes spans of what happens and sends them to an OTLP receiver. A nil Traces makes none and costs nothing.
+//
+// Spans wait in memory and are sent in batches; when the receiver does not keep up, the newest are dropped. Nothing in the
+// server waits for it.
+type Traces struct {
+	frequent, rare trace.Tracer // a ratio of the spans of the first is told, and all of the second
+	close          func(ctx context.Context) error
+	now            func() time.Time
+}
+
+// How spans are batched. A start after a crash makes one for each partition at once.
+const (
+	spanQueue     = 8192
+	spanBatch     = 512
+	exportTimeout = 5 * time.Second
+	maxAttribute  = 256 // characters
+)
+
+// NewTraces makes Traces, nil without an endpoint. The metrics of sending are registered either way. The exporter heeds the
+// variables OTEL_EXPORTER_OTLP_HEADERS, _CERTIFICATE and the like, and OTEL_RESOURCE_ATTRIBUTES.
+func NewTraces(registry prometheus.Registerer, log *slog.Logger, o TraceOptions) (*Traces, error) {
+	f := factory{registry, "trace"}
+	exporter := &countedExporter{
+		log:    log,
+		sent:   f.counter("spans_sent_total", "Spans that the OTLP receiver took."),
+		failed: f.counter("spans_failed_total", "Spans that were lost because the OTLP receiver did not take them."),
+	}
+	if o.Endpoint == "" {
+		return nil, nil
+	}
+	endpoint, err := tracesURL(o.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	exporter.life, exporter.end = context.WithCancel(context.Background())
+	exporter.SpanExporter, err = otlptracehttp.New(exporter.life, otlptracehttp.WithEndpointURL(endpoint),
+		otlptracehttp.WithTimeout(exportTimeout), otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}))
+	if err != nil {
+		return nil, fmt.Errorf("traces: %w", err)
+	}
+	about, err := resource.New(exporter.life, resource.WithAttributes(
+		attribute.String("service.name", "tidemark"), attribute.String("service.version", o.Version),
+		attribute.String("service.instance.id", fmt.Sprint(o.Node)),
+	), resource.WithFromEnv())
+	if err != nil {
+		return nil, fmt.Errorf("traces: %w", err)
+	}
+	limits := sdk.NewSpanLimits()
+	limits.AttributeValueLengthLimit = maxAttribute
+	queue := sdk.NewBatchSpanProcessor(exporter, sdk.WithMaxQueueSize(spanQueue), sdk.WithMaxExportBatchSize(spanBatch),
+		sdk.WithExportTimeout(exportTimeout))
+	tracer := func(s sdk.Sampler) trace.Tracer {
+		p := sdk.NewTracerProvider(sdk.WithResource(about), sdk.WithRawSpanLimits(limits), sdk.WithSampler(s),
+			sdk.WithSpanProcessor(queue))
+		return p.Tracer("github.com/tidemark-io/tidemark", trace.WithInstrumentationVersion(o.Version))
+	}
+	t := &Traces{
+		frequent: tracer(sdk.TraceIDRatioBased(o.Ratio)), rare: tracer(sdk.AlwaysSample()), now: o.Now,
+		close: func(ctx context.Context) error {
+			defer exporter.end()
+			return queue.Shutdown(ctx)
+		},
+	}
+	if t.now == nil {
+		t.now = time.Now
+	}
+	return t, nil
+}
+
+// tracesURL is the URL to post spans to.
+func tracesURL(endpoint string) (string, error) {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return "", fmt.Errorf("traces: %w", err)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return "", fmt.Errorf("traces: %s is no URL such as http://collector:4318", u.Redacted())
+	}
+	if u.Path == "" || u.Path == "/" {
+		u.Path = "/v1/traces"
+	}
+	return u.String(), nil
+}
+
+// Close sends the spans that wait, and gives up those that were not sent when ctx ends. A nil Traces does nothing.
+func (t *Traces) Close(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	return t.close(ctx)
+}
+
+// countedExporter counts what is sent and says when it fails, so that the SDK's own way to do so, which is one for the whole
+// process, has nothing to say.
+type countedExporter struct {
+	sdk.SpanExporter
+	life         context.Context // ends when what is being sent is given up
+	end          context.CancelFunc
+	log          *slog.Logger
+	sent, failed prometheus.Counter
+	failing      bool // calls of ExportSpans never overlap
+}
+
+// ExportSpans is for the SDK.
+func (e *countedExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(e.life, cancel)()
+	err := e.SpanExporter.ExportSpans(ctx, spans)
+	if err == nil {
+		e.sent.Add(float64(len(spans)))
+		e.failing = false
+		return nil
+	}
+	e.failed.Add(float64(len(spans)))
+	if !e.failing {
+		e.log.Warn("spans cannot be sent; those of now are lost, later ones are tried", "spans", len(spans), "error", err)
+	}
+	e.failing = true
+	return nil
+}
+
+// Work begins a span of something rare that is done under ctx, which the returned context carries. The func ends it. Of a
+// nil Traces it is nothing. about are names and values in turn, as for slog.
+func (t *Traces) Work(ctx context.Context, name string, about ...any) (context.Context, func(err error)) {
+	if t == nil {
+		return ctx, func(error) {}
+	}
+	ctx, span := t.rare.Start(ctx, name, trace.WithTimestamp(t.now()), trace.WithAttributes(attributes(about)...))
+	return ctx, func(err error) { finish(span, err, t.now()) }
+}
+
+// attributes makes attributes of names and values in turn.
+func attributes(about []any) []attribute.KeyValue {
+	var all []attribute.KeyValue
+	for i := 0; i+1 < len(about); i += 2 {
+		name, _ := about[i].(string)
+		switch v := about[i+1].(type) {
+		case int:
+			all = append(all, attribute.Int(name, v))
+		case int32:
+			all = append(all, attribute.Int64(name, int64(v)))
+		case bool:
+			all = append(all, attribute.Bool(name, v))
+		default:
+			all = append(all, attribute.String(name, text(fmt.Sprint(v))))
+		}
+	}
+	return all
+}
+
+// ended makes a span of something frequent that ends now and took so long. Its attributes are made only if it is told.
+func (t *Traces) ended(name string, kind trace.SpanKind, took time.Duration, err error, about func() []attribute.KeyValue) {
+	at := t.now()
+	_, span := t.frequent.Start(context.Background(), name, trace.WithSpanKind(kind), trace.WithTimestamp(at.Add(-took)))
+	if span.IsRecording() {
+		span.SetAttributes(about()...)
+		finish(span, err, at)
+	}
+}
+
+// finish ends a span, with an error if there was one.
+func finish(span trace.Span, err error, at time.Time) {
+	if err != nil {
+		span.SetStatus(codes.Error, text(err.Error()))
+	}
+	span.End(trace.WithTimestamp(at))
+}
+
+// text makes what others wrote into what the receiver takes.
+func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
