@@ -159,7 +159,10 @@ func (n *Node) openLog(p logPlan) (*partition.Log, error) {
 		}
 	}
 	n.log.Error("a partition is not served", "topic", p.topic, "partition", p.index, "dir", p.dir, "error", err)
-	if !errors.Is(err, partition.ErrStorage) {
+	switch reason := storageReason(err); {
+	case reason != "":
+		err = &ChangeFailedError{Reason: reason, Err: err}
+	case !errors.Is(err, partition.ErrStorage):
 		err = fmt.Errorf("%w: %w", partition.ErrStorage, err)
 	}
 	return nil, err

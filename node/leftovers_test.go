@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/tidemark-io/tidemark/batch"
 	"github.com/tidemark-io/tidemark/logdir"
 	"github.com/tidemark-io/tidemark/meta"
 	"github.com/tidemark-io/tidemark/meta/metatest"
@@ -101,6 +102,28 @@ func TestDirectoriesOfACreationThatDidNotComeToBeAreRemovedAndDataIsMovedAside(t
 	require.Len(t, under(names, "data-5."), 3, "%v", names)
 	require.True(t, exists(m.FS, "data/unknown-6/what-is-this"))
 	require.True(t, exists(m.FS, "data/orders-0"))
+}
+
+func TestAPartitionThatCannotBeOpenedTellsClientsNoPath(t *testing.T) {
+	m := machine(t)
+	m.Start()
+	c := client(t, m)
+	createTopic(t, c, 1, nil, "orders")
+	produce(t, c, "orders", 0, "kept")
+	m.CutPower(nodetest.Cut{Keep: 1})
+	m.Wrap = func(base vfs.FS) vfs.FS {
+		return faultfs.New(base, faultfs.FailMatching(faultfs.OpOpen, "data/orders-0/*.log", syscall.EIO))
+	}
+	m.Start()
+	topics, err := kadm.NewClient(c).ListTopics(within(t), "orders")
+	require.NoError(t, err)
+	b := batch.NewBuilder(batch.BuilderOptions{})
+	b.Add(1, nil, []byte("value"))
+	records, err := b.Build()
+	require.NoError(t, err)
+	answer := produceRaw(t, c, topics["orders"], records)
+	require.Equal(t, kerr.KafkaStorageError.Code, answer.ErrorCode)
+	require.Equal(t, "the server's storage failed; its log says how", *answer.ErrorMessage)
 }
 
 // fullMeta is a metadata log without room while it is told so.

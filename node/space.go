@@ -41,15 +41,12 @@ type space struct {
 	task    *partition.Task
 }
 
-// lowDiskError says how much is free.
-type lowDiskError struct {
-	dir           string
-	free, reserve int64
-}
+// lowDiskError says how much is free. Clients are told so too: it names nothing of the server.
+type lowDiskError struct{ free, reserve int64 }
 
 func (e *lowDiskError) Error() string {
-	return fmt.Sprintf("%d MiB are free on the disk of %s, and the last %d MiB are kept for metadata and deletion: "+
-		"delete topics or records, shorten retention, or add space", e.free>>20, e.dir, e.reserve>>20)
+	return fmt.Sprintf("%d MiB are free on the server's disk, and the last %d MiB are kept for metadata and deletion: "+
+		"delete topics or records, shorten retention, or add space", e.free>>20, e.reserve>>20)
 }
 
 // openSpace takes the first look at the disk.
@@ -110,12 +107,12 @@ func (s *space) look() {
 	was := s.low.Load()
 	switch {
 	case free < s.reserve, was != nil && free < s.reserve+s.reserve/roomToSpare:
-		low := &lowDiskError{dir: s.dir, free: free, reserve: s.reserve}
+		low := &lowDiskError{free: free, reserve: s.reserve}
 		s.low.Store(low)
 		if was == nil {
 			s.metrics.LowDisk.Set(1)
 			s.metrics.LowDiskTimes.Inc()
-			s.log.Error("producers are refused until space returns", "reason", low)
+			s.log.Error("producers are refused until space returns", "dir", s.dir, "reason", low)
 			s.task.Due(s.now().Add(lowLook))
 		}
 	case was != nil:

@@ -75,7 +75,7 @@ func TestU16_ANearlyFullDiskRefusesProducersAndLeavesRoomForEverythingElse(t *te
 	require.Equal(t, http.StatusOK, code, "readers are served")
 	var said struct{ Warnings []string }
 	require.NoError(t, json.Unmarshal([]byte(body), &said))
-	require.Equal(t, []string{"producers are refused: 0 MiB are free on the disk of data, and the last 1 MiB are kept for " +
+	require.Equal(t, []string{"producers are refused: 0 MiB are free on the server's disk, and the last 1 MiB are kept for " +
 		"metadata and deletion: delete topics or records, shorten retention, or add space"}, said.Warnings)
 
 	require.Equal(t, "kept", consume(t, m, "orders")[kept])

@@ -11,7 +11,8 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// ChangeFailedError is what a client is told when its change met a disk or a system that would not take it. It matches
+// ChangeFailedError is what a client is told when its change, or the opening of its partition, met a disk or a system that
+// would not take it. It matches
 // [partition.ErrStorage] and names nothing of the server; the server's log has the rest.
 type ChangeFailedError struct {
 	Reason string
