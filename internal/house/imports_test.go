@@ -35,7 +35,7 @@ var allowedImports = map[string][]string{
 	"stream/catalog/catalogtest": {"stream/catalog"},
 
 	"meta":          nil,
-	"meta/embedded": {"meta"},
+	"meta/embedded": {"meta", "vfs"},
 	"meta/metatest": {"meta"},
 
 	"coordinator":         nil,

@@ -67,7 +67,7 @@ func TestProgressFillsALineOnATerminalAndOtherwiseTellsTheEnd(t *testing.T) {
 	now := time.Unix(0, 0)
 	clock := func() time.Time { return now }
 	var plain strings.Builder
-	p := &progress{w: &plain, label: "done", total: 1000, now: clock, start: now}
+	p := &progress{w: &plain, label: "done", total: 1000, unit: count[int64], now: clock, start: now}
 	now = now.Add(2 * time.Second)
 	p.set(500)
 	require.Empty(t, plain.String())
@@ -76,7 +76,7 @@ func TestProgressFillsALineOnATerminalAndOtherwiseTellsTheEnd(t *testing.T) {
 
 	var terminal strings.Builder
 	now = time.Unix(0, 0)
-	p = &progress{w: &terminal, terminal: true, label: "done", total: 1000, now: clock, start: now}
+	p = &progress{w: &terminal, terminal: true, label: "done", total: 1000, unit: count[int64], now: clock, start: now}
 	now = now.Add(time.Second)
 	p.set(500)
 	p.set(501) // too soon to be drawn
