@@ -94,7 +94,11 @@ func (n *Node) change(ctx context.Context, count int, f func(i int) error) []err
 	n.background.Go(func() {
 		defer close(done)
 		_ = each(n.life, count, changesAtOnce, func(i int) {
-			err := n.told(f(i))
+			err := n.checkStillThere()
+			if err == nil {
+				err = f(i)
+			}
+			err = n.told(err)
 			mu.Lock()
 			defer mu.Unlock()
 			errs[i], decided[i] = err, true

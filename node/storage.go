@@ -43,6 +43,7 @@ func storageReason(err error) string {
 	var onPath *fs.PathError
 	var onLink *os.LinkError
 	var code syscall.Errno
+	var vanished *VanishedError
 	switch {
 	case err == nil, errors.Is(err, partition.ErrLowDisk):
 		return ""
@@ -50,7 +51,8 @@ func storageReason(err error) string {
 		return "the disk is full: delete topics or records, or add space"
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return "the server has no file descriptor left"
-	case errors.As(err, &onPath), errors.As(err, &onLink), errors.As(err, &code), errors.Is(err, partition.ErrStorage):
+	case errors.As(err, &onPath), errors.As(err, &onLink), errors.As(err, &code), errors.As(err, &vanished),
+		errors.Is(err, partition.ErrStorage):
 		return "the server's storage failed; its log says how"
 	}
 	return ""

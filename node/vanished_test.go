@@ -1,12 +1,15 @@
 package node_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/tidemark-io/tidemark/meta/metatest"
 	"github.com/tidemark-io/tidemark/node"
@@ -51,6 +54,21 @@ func TestANodeWhoseDataDirectoryVanishesEndsAndLeavesNoMarker(t *testing.T) {
 			require.True(t, os.IsNotExist(err))
 		})
 	}
+}
+
+func TestNoChangeIsAcknowledgedIntoAMetadataLogThatVanished(t *testing.T) {
+	dir := t.TempDir()
+	n, err := onDisk(t, dir)
+	require.NoError(t, err)
+	c := clientOf(t, n)
+	defer c.Close()
+	require.NoError(t, os.Remove(filepath.Join(dir, "metadata.db")))
+	created, err := kadm.NewClient(c).CreateTopic(within(t), 1, 1, nil, "orders")
+	require.ErrorIs(t, errors.Join(err, created.Err), kerr.KafkaStorageError)
+	require.NotContains(t, created.ErrMessage, dir)
+	var vanished *node.VanishedError
+	require.ErrorAs(t, n.Err(), &vanished)
+	require.ErrorAs(t, n.Close(t.Context()), &vanished)
 }
 
 func TestAStartThatFailsBeforeItOpensLogsLeavesTheCleanStopAsItWas(t *testing.T) {
