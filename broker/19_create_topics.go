@@ -109,8 +109,9 @@ func checkNewName(name string, occurs int, topics Topics, taken map[string]bool)
 		return &codedError{codeInvalidRequest, "Duplicate topic name."}
 	case name == clusterMetadataTopic:
 		return &codedError{codeInvalidRequest, "Creation of internal topic " + name + " is prohibited."}
-	case !validTopicName(name):
-		return errInvalidTopic
+	}
+	if err := checkTopicName(name); err != nil {
+		return err
 	}
 	if _, exists := topics.ByName(name); exists {
 		return &codedError{codeTopicAlreadyExists, "Topic '" + name + "' already exists."}

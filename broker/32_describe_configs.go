@@ -64,8 +64,8 @@ func (c *call) describeResource(topics Topics, asked kmsg.DescribeConfigsRequest
 	name := asked.ResourceName
 	switch int8(asked.ResourceType) {
 	case resourceTopic:
-		if !validTopicName(name) {
-			return nil, errInvalidTopic
+		if err := checkTopicName(name); err != nil {
+			return nil, err
 		}
 		t, err := topicRef{name: name}.find(topics)
 		if err != nil {

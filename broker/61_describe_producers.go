@@ -34,8 +34,8 @@ func (c *call) describeProducers(req *kmsg.DescribeProducersRequest) (answer, er
 	resp.Topics = make([]kmsg.DescribeProducersResponseTopic, len(req.Topics))
 	for i, rt := range req.Topics {
 		t, lookup := topicRef{name: rt.Topic}.find(topics)
-		if !validTopicName(rt.Topic) {
-			lookup = errInvalidTopic
+		if err := checkTopicName(rt.Topic); err != nil {
+			lookup = err
 		}
 		out := &resp.Topics[i]
 		out.Topic = rt.Topic

@@ -74,11 +74,11 @@ func (c *call) alterResource(ctx context.Context, ch *configChange, validateOnly
 
 // alterTopic changes the settings of a topic. What others change meanwhile is kept: the change is made again on top of it.
 func (c *call) alterTopic(ctx context.Context, ch *configChange, validateOnly bool) error {
-	switch {
-	case ch.name == "":
+	if ch.name == "" {
 		return &codedError{codeInvalidRequest, "Default topic resources are not allowed."}
-	case !validTopicName(ch.name):
-		return errInvalidTopic
+	}
+	if err := checkTopicName(ch.name); err != nil {
+		return err
 	}
 	for {
 		err := c.tryAlterTopic(ctx, ch, validateOnly)

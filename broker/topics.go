@@ -2,6 +2,7 @@ package broker
 
 import (
 	"crypto/rand"
+	"fmt"
 	"strings"
 
 	"github.com/tidemark-io/tidemark/partition"
@@ -11,19 +12,26 @@ import (
 const maxTopicName = 249
 
 // validTopicName is Kafka's rule: 1 to 249 of [a-zA-Z0-9._-], and neither "." nor "..".
-func validTopicName(name string) bool {
-	if name == "" || name == "." || name == ".." || len(name) > maxTopicName {
-		return false
+func validTopicName(name string) bool { return checkTopicName(name) == nil }
+
+// checkTopicName says which rule a name breaks. The error is errInvalidTopic.
+func checkTopicName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%w: it is empty", errInvalidTopic)
+	case name == "." || name == "..":
+		return fmt.Errorf("%w: it must not be %q", errInvalidTopic, name)
+	case len(name) > maxTopicName:
+		return fmt.Errorf("%w: it has %d bytes, at most %d are allowed", errInvalidTopic, len(name), maxTopicName)
 	}
-	for i := range len(name) {
-		b := name[i]
+	for _, r := range name {
 		switch {
-		case b >= 'a' && b <= 'z', b >= 'A' && b <= 'Z', b >= '0' && b <= '9', b == '.', b == '_', b == '-':
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':
 		default:
-			return false
+			return fmt.Errorf("%w: it has %q, which is none of a-z, A-Z, 0-9, '.', '_' and '-'", errInvalidTopic, r)
 		}
 	}
-	return true
+	return nil
 }
 
 // isInternalName says that the name is one that Kafka keeps for itself.
