@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -86,7 +85,7 @@ func later(a, b time.Time) time.Time {
 
 // readHead reads the size of a frame and looks at the first eight bytes after it, which stay to be read.
 func (c *conn) readHead() (size int, head requestHeader, err error) {
-	if err := c.setRequestDeadline(0); err != nil {
+	if err := c.setHeadDeadline(); err != nil {
 		return 0, requestHeader{}, err
 	}
 	prefix, err := c.in.Peek(sizeBytes)
@@ -108,11 +107,15 @@ func (c *conn) readHead() (size int, head requestHeader, err error) {
 	return int(declared), head, nil
 }
 
-// setRequestDeadline gives the rest of a request its time.
-func (c *conn) setRequestDeadline(size int) error {
+// requestTime is how long a request of a size may take to come.
+func (c *conn) requestTime(size int) time.Duration {
 	d := c.server.options.RequestReadTimeout
-	d += time.Duration(size>>20) * (d / 30)
-	if err := c.nc.SetReadDeadline(time.Now().Add(d)); err != nil {
+	return d + time.Duration(size>>20)*(d/30)
+}
+
+// setHeadDeadline gives the head of a request its time.
+func (c *conn) setHeadDeadline() error {
+	if err := c.nc.SetReadDeadline(time.Now().Add(c.requestTime(0))); err != nil {
 		return c.endWith(readFailure(err), err)
 	}
 	if c.reading.Err() != nil {
@@ -156,12 +159,7 @@ func (c *conn) reportRefused(h requestHeader, a *api, size int64, why error) err
 
 // serveRequest reads the frame of a request, executes it and queues its answer.
 func (c *conn) serveRequest(a *api, size int) error {
-	bytes, decoded := c.server.budgetsOf(a, size)
-	if err := bytes.Acquire(c.reading, int64(size)); err != nil {
-		return c.endWith(ClosedShutdown, nil)
-	}
-	out, err := c.readAndExecute(a, size, decoded)
-	bytes.Release(int64(size))
+	out, err := c.readAndExecute(a, size)
 	if err != nil {
 		return err
 	}
@@ -175,17 +173,15 @@ func (c *conn) serveRequest(a *api, size int) error {
 }
 
 // readAndExecute reads a frame into a borrowed buffer and runs its handler. The buffer is back when it returns.
-func (c *conn) readAndExecute(a *api, size int, decoded *budget.Budget) (*outgoing, error) {
-	if err := c.setRequestDeadline(size); err != nil {
+func (c *conn) readAndExecute(a *api, size int) (*outgoing, error) {
+	bytes, decoded := c.server.budgetsOf(a, size)
+	body := bodyReader{conn: c, share: share{intake: bytes}, size: size}
+	defer body.close()
+	if err := body.read(); err != nil {
 		return nil, err
 	}
-	frame := c.server.buffers.take(size)
-	defer c.server.buffers.give(frame)
-	if _, err := io.ReadFull(c.in, frame); err != nil {
-		return nil, c.endWith(readFailure(err), err)
-	}
 	arrived := time.Now()
-	call, err := c.newCall(a, frame)
+	call, err := c.newCall(a, body.frame)
 	if err == nil {
 		call.arrived = arrived
 		return c.execute(call, size, decoded)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,19 +67,19 @@ func TestASlowRequestIsCutOffAndGivesItsBudgetBack(t *testing.T) {
 			_, err := nc.Write(frame[:sent])
 			require.NoError(t, err)
 			synctest.Wait()
-			held, _ := r.server.large.Used()
+			held, _ := r.server.large.used()
 			if sent > sizeBytes+fixedHeader {
-				require.Equal(t, int64(len(frame)-sizeBytes), held, "the share is taken before the body is read")
+				require.Equal(t, int64(bodyGrowth*readBuffer), held, "little more is held than has come")
 			} else {
 				require.Zero(t, held)
 			}
 			(&client{t: t, conn: nc}).requireClosed()
 			want := 30 * time.Second
 			if sent > sizeBytes+fixedHeader {
-				want = 33 * time.Second // a second more for each MiB
+				want = 11 * time.Second // something came in the first, and nothing in ten more
 			}
 			require.Equal(t, want, time.Since(start), name)
-			held, _ = r.server.large.Used()
+			held, _ = r.server.large.used()
 			require.Zero(t, held)
 		}
 		for i := range 3 {
@@ -184,60 +185,85 @@ func TestAnswersThatWereWrittenWeighNothing(t *testing.T) {
 	})
 }
 
-// begin sends the first bytes of a frame on a new connection, and waits until the server has them.
-func (r *rig) begin(frame []byte) net.Conn {
+// begin sends the first n bytes of a frame on a new connection, and waits until the server has them.
+func (r *rig) begin(frame []byte, n int) net.Conn {
 	r.t.Helper()
 	nc := r.dialRaw()
-	_, err := nc.Write(frame[:100])
+	_, err := nc.Write(frame[:n])
 	require.NoError(r.t, err)
 	synctest.Wait()
 	return nc
 }
 
-func TestTheRequestBudgetIsSharedInOrder(t *testing.T) {
+// Seventeen connections that sent 12 bytes each held up every producer, and every consumer, for half a minute.
+func TestPeersThatAnnounceRequestsAndSendNothingHoldNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(o *Options) { o.SocketRequestMaxBytes, o.QueuedMaxRequestBytes = 4<<20, 8<<20 }) // 1 MiB for Produce
+		r := newRig(t)
 		topic := r.topic("t", 1, nil)
-		frame := frameOf(produceTo(13, topic, 0, -1, records(strings.Repeat("x", 700_000))), 1)
-		small := frameOf(produceTo(13, topic, 0, -1, records("x")), 1)
-
-		first := r.begin(frame)  // holds most of the budget and sends no more
-		second := r.begin(frame) // waits
-		third := r.begin(small)  // would find room, and waits its turn
-		held, waiting := r.server.produce.bytes.Used()
-		require.Equal(t, int64(len(frame)-sizeBytes), held)
-		require.Equal(t, 2, waiting)
-		r.stillThere() // other requests have a budget of their own
-
-		require.NoError(t, first.Close())
-		synctest.Wait()
-		held, waiting = r.server.produce.bytes.Used()
-		require.Equal(t, int64(len(frame)+len(small)-2*sizeBytes), held)
-		require.Zero(t, waiting)
-		for nc, frame := range map[net.Conn][]byte{third: small, second: frame} {
-			_, err := nc.Write(frame[100:])
-			require.NoError(t, err)
-			readFrame(t, nc)
+		start := time.Now()
+		for _, announced := range []struct{ key, size int }{{0, 2 << 20}, {3, 2 << 20}, {0, 90 << 20}} {
+			head := binary.BigEndian.AppendUint32(nil, uint32(announced.size))
+			head = binary.BigEndian.AppendUint16(head, uint16(announced.key))
+			head = append(binary.BigEndian.AppendUint16(head, 9), 0, 0, 0, 1)
+			for range 40 {
+				r.begin(head, len(head))
+			}
 		}
-		held, _ = r.server.produce.bytes.Used()
-		require.Zero(t, held)
+		r.dial().mustProduce(topic, 0, records("x"))
+		r.dial().mustProduce(topic, 0, records(strings.Repeat("x", 900_000)))
+		r.stillThere()
+		for _, in := range []*intake{r.server.large, r.server.produce.bytes, r.server.control.bytes} {
+			held, waiting := in.used()
+			require.Zero(t, held)
+			require.Zero(t, waiting)
+		}
+		require.Zero(t, time.Since(start))
 		r.stop()
 	})
 }
 
-func TestLargeRequestsThatDoNotComeHoldUpOnlyEachOther(t *testing.T) {
+func TestRequestsThatStallGiveWayToThoseThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newRig(t, func(o *Options) { o.SocketRequestMaxBytes, o.QueuedMaxRequestBytes = 4<<20, 8<<20 }) // 1 MiB for Produce
 		topic := r.topic("t", 1, nil)
-		announced := frameOf(produceTo(13, topic, 0, -1, records("x")), 1)
-		binary.BigEndian.PutUint32(announced, 70<<20)
-		r.begin(announced)
-		r.begin(announced) // waits for the first
-		held, waiting := r.server.large.Used()
-		require.Equal(t, int64(70<<20), held)
-		require.Equal(t, 1, waiting)
+		frame := frameOf(produceTo(13, topic, 0, -1, records(strings.Repeat("x", 700_000))), 1)
+		start := time.Now()
+		for range 2 {
+			r.begin(frame, 400_000)
+		}
+		held, _ := r.server.produce.bytes.used()
+		require.Equal(t, int64(2*(len(frame)-sizeBytes)), held, "the second holds more than there is")
 		r.dial().mustProduce(topic, 0, records("x"))
-		require.Equal(t, 30*time.Second+70*time.Second, r.events.closing(t, 1).Lasted)
+		require.Equal(t, 2*time.Second, time.Since(start), "one in which something came, one in which nothing did")
+		require.Equal(t, ClosedSlowRequest, r.events.closing(t, 1).Reason)
+		r.stop()
+	})
+}
+
+func TestRequestsThatWaitForEachOthersRoomAllEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(o *Options) { o.SocketRequestMaxBytes, o.QueuedMaxRequestBytes = 4<<20, 8<<20 }) // 1 MiB for Produce
+		topic := r.topic("t", 1, nil)
+		frame := frameOf(produceTo(13, topic, 0, -1, records(strings.Repeat("x", 700_000))), 1)
+		var sending sync.WaitGroup
+		for range 40 {
+			nc := r.dialRaw()
+			sending.Go(func() {
+				for rest := frame; len(rest) > 0; {
+					n := min(len(rest), 5000)
+					if _, err := nc.Write(rest[:n]); err != nil {
+						t.Error(err)
+						return
+					}
+					rest = rest[n:]
+				}
+				readFrame(t, nc)
+			})
+		}
+		sending.Wait()
+		require.Equal(t, int64(40), r.log(topic, 0).Offsets().LogEnd)
+		held, _ := r.server.produce.bytes.used()
+		require.Zero(t, held)
 		r.stop()
 	})
 }
@@ -255,10 +281,12 @@ func TestTheRequestBudgetIsFreeWhileAnAnswerWaits(t *testing.T) {
 		fetch.MaxWaitMillis, fetch.MinBytes = 60_000, 1
 		r.dial().send(fetch)
 		synctest.Wait()
-		for _, b := range []*budget.Budget{
-			r.server.produce.bytes, r.server.produce.decoded, r.server.control.bytes, r.server.control.decoded,
-		} {
+		for _, b := range []*budget.Budget{r.server.produce.decoded, r.server.control.decoded, r.server.answers} {
 			held, _ := b.Used()
+			require.Zero(t, held)
+		}
+		for _, b := range []*intake{r.server.produce.bytes, r.server.control.bytes} {
+			held, _ := b.used()
 			require.Zero(t, held)
 		}
 		disk.release()

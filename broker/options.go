@@ -22,9 +22,10 @@ type Options struct {
 	SocketRequestMaxBytes int32
 
 	// QueuedMaxRequestBytes bounds the memory of the requests of all connections that are being read, decoded and
-	// executed (queued.max.request.bytes). A connection takes its share before it reads a body and gives it back when the
-	// handler needs the bytes no more, and never has more than one request in that state; who finds no room waits in line,
-	// unread. So that nobody can keep others out, it is divided: half is for requests above 2 MiB, of whatever API; an
+	// executed (queued.max.request.bytes). A request takes its share as its bytes arrive, at most four times as much as have
+	// come, and gives it back when the handler needs them no more; a connection has one request in that state. Who finds no
+	// room waits in line, unread; meanwhile requests that do not come at their pace are cut off after a thirtieth of
+	// RequestReadTimeout. One request of each part may be taken beyond it, so that those that have begun can end. So that nobody can keep others out, it is divided: half is for requests above 2 MiB, of whatever API; an
 	// eighth each for the smaller ones of Produce, the smaller ones of all other APIs, what Produce requests take decoded,
 	// and what others take decoded. A request that would take more than its part decoded is refused. The default is 256
 	// MiB, or twice SocketRequestMaxBytes if that is larger; Kafka's is no limit.
@@ -39,7 +40,7 @@ type Options struct {
 	QueuedMaxResponseBytes int
 
 	// RequestReadTimeout is how long the rest of a request may take once its first byte is there; each MiB of the request
-	// adds another thirtieth. The default is 30 s. Kafka has no such limit.
+	// adds another thirtieth. For a third of it nothing may come. The default is 30 s. Kafka has no such limit.
 	RequestReadTimeout time.Duration
 
 	// ResponseWriteTimeout is how long a client may take nothing of a response that is being written to it. The default is

@@ -21,9 +21,10 @@ type Server struct {
 	apis     map[int16]*api // by key
 	sessions *sessionCache
 	buffers  buffers
-	large    *budget.Budget // bytes of requests above largeRequest
+	large    *intake        // bytes of requests above largeRequest
 	produce  budgets        // of Produce requests
 	control  budgets        // of all others
+	answers  *budget.Budget // bytes of answers that are being built and may be much larger than what asked for them
 
 	produceRequests sync.Pool // of *kmsg.ProduceRequest
 
@@ -53,9 +54,10 @@ func New(o Options) (*Server, error) {
 		groups:   o.Groups,
 		apis:     make(map[int16]*api),
 		sessions: newSessionCache(max(o.MaxIncrementalFetchSessions, 0)),
-		large:    budget.New(o.QueuedMaxRequestBytes / 2),
-		produce:  budgets{budget.New(o.QueuedMaxRequestBytes / 8), budget.New(o.QueuedMaxRequestBytes / 8)},
-		control:  budgets{budget.New(o.QueuedMaxRequestBytes / 8), budget.New(o.QueuedMaxRequestBytes / 8)},
+		large:    newIntake(o.QueuedMaxRequestBytes / 2),
+		produce:  budgets{newIntake(o.QueuedMaxRequestBytes / 8), budget.New(o.QueuedMaxRequestBytes / 8)},
+		control:  budgets{newIntake(o.QueuedMaxRequestBytes / 8), budget.New(o.QueuedMaxRequestBytes / 8)},
+		answers:  budget.New(o.QueuedMaxRequestBytes / 8),
 		stopping: make(chan struct{}),
 	}
 	for _, a := range apiTable() {
@@ -74,17 +76,17 @@ const largeRequest = 2 << 20
 // budgets bound the memory of a class of requests. Who holds a share of decoded has one of bytes, or of Server.large, and
 // waits for nothing more.
 type budgets struct {
-	bytes   *budget.Budget // of request bodies
+	bytes   *intake        // of request bodies
 	decoded *budget.Budget // of what they are decoded to
 }
 
 // budgetsOf returns the budget of a request's bytes and that of what it is decoded to.
-func (s *Server) budgetsOf(a *api, size int) (bytes, decoded *budget.Budget) {
+func (s *Server) budgetsOf(a *api, size int) (bytes *intake, decoded *budget.Budget) {
 	b := &s.control
 	if a.key == produceKey {
 		b = &s.produce
 	}
-	if int64(size) > min(largeRequest, b.bytes.Capacity()) {
+	if int64(size) > min(largeRequest, b.bytes.capacity) {
 		return s.large, b.decoded
 	}
 	return b.bytes, b.decoded
