@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"iter"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -72,6 +73,11 @@ func (c *call) metadata(req *kmsg.MetadataRequest) (answer, error) {
 	switch {
 	case req.Topics == nil || c.version == 0 && len(req.Topics) == 0:
 		topics := b.Topics()
+		release, err := c.building(partitionsIn(topics.All()) * describedPartitionCost)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
 		resp.Topics = make([]kmsg.MetadataResponseTopic, 0, topics.Len())
 		for t := range topics.All() {
 			resp.Topics = append(resp.Topics, c.describeTopic(t, req))
@@ -81,7 +87,13 @@ func (c *call) metadata(req *kmsg.MetadataRequest) (answer, error) {
 			resp.Topics = append(resp.Topics, unknownTopic(asked, codeInvalidRequest))
 		}
 	default:
+		req.Topics = unique(req.Topics, askedTopicKey)
 		c.autoCreate(req)
+		release, err := c.building(partitionsIn(c.askedTopics(req)) * describedPartitionCost)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
 		c.describeAsked(req, resp)
 	}
 	return c.reply(resp), nil
@@ -105,10 +117,43 @@ func anyByID(topics []kmsg.MetadataRequestTopic) bool {
 	return false
 }
 
-// describeAsked answers the topics that were asked for, in order.
+// askedTopicKey is the same for two topics of a request that are asked alike.
+func askedTopicKey(t kmsg.MetadataRequestTopic) askedTopic {
+	if t.Topic == nil {
+		return askedTopic{id: t.TopicID}
+	}
+	return askedTopic{id: t.TopicID, name: *t.Topic, named: true}
+}
+
+type askedTopic struct {
+	id    TopicID
+	name  string
+	named bool
+}
+
+// askedTopics yields the topics of a request that exist.
+func (c *call) askedTopics(req *kmsg.MetadataRequest) iter.Seq[*Topic] {
+	topics := c.server.backend.Topics()
+	return func(yield func(*Topic) bool) {
+		for _, asked := range req.Topics {
+			ref := topicRef{id: asked.TopicID, byID: asked.TopicID != TopicID{}}
+			if asked.Topic != nil {
+				ref.name = *asked.Topic
+			}
+			if t, err := ref.find(topics); err == nil && !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// describeAsked answers the topics that were asked for, in order, each once.
 func (c *call) describeAsked(req *kmsg.MetadataRequest, resp *kmsg.MetadataResponse) {
 	topics := c.server.backend.Topics()
 	byID := anyByID(req.Topics)
+	if byID { // names do not count any more
+		req.Topics = unique(req.Topics, func(t kmsg.MetadataRequestTopic) TopicID { return t.TopicID })
+	}
 	resp.Topics = make([]kmsg.MetadataResponseTopic, 0, len(req.Topics))
 	for _, asked := range req.Topics {
 		ref := topicRef{id: asked.TopicID, byID: byID}

@@ -96,7 +96,7 @@ func TestF74_TopicsAreCreatedBeforeTheyAreAnswered(t *testing.T) {
 	for version := int16(0); version <= 13; version++ {
 		name := "new" + string(rune('a'+version))
 		resp := do[*kmsg.MetadataResponse](c, metadataOf(version, true, name, name))
-		require.Len(t, resp.Topics, 2)
+		require.Len(t, resp.Topics, 1, "a name is answered once")
 		for _, topic := range resp.Topics {
 			require.Equal(t, codeNone, topic.ErrorCode, "version %d", version)
 			require.Len(t, topic.Partitions, 3)
@@ -198,4 +198,22 @@ func TestT08_AddressesAreThoseOfTheListener(t *testing.T) {
 		require.Equal(t, listening.IP.String(), resp.Brokers[0].Host, "the backend is asked for the listener, not the socket")
 		require.NoError(t, nc.Close())
 	}
+}
+
+func TestATopicThatIsNamedManyTimesIsToldOnce(t *testing.T) {
+	r := newRig(t)
+	topic := r.topic("t", 3, nil)
+	c := r.dial()
+	for _, version := range []int16{0, 9, 13} {
+		resp := do[*kmsg.MetadataResponse](c, metadataOf(version, false, "t", "u", "t", "t", "u"))
+		require.Len(t, resp.Topics, 2, "version %d", version)
+		require.Len(t, resp.Topics[0].Partitions, 3)
+	}
+	byID := metadataOf(13, false)
+	for _, name := range []string{"a", "b", "c"} { // names beside ids do not make them different
+		rt := kmsg.NewMetadataRequestTopic()
+		rt.TopicID, rt.Topic = topic.ID, &name
+		byID.Topics = append(byID.Topics, rt)
+	}
+	require.Len(t, do[*kmsg.MetadataResponse](c, byID).Topics, 1)
 }

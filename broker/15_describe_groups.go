@@ -30,6 +30,7 @@ func describeGroupsAPI() api {
 const allGroupOperations int32 = 1<<3 | 1<<6 | 1<<8 | 1<<10 | 1<<11
 
 func (c *call) describeGroups(req *kmsg.DescribeGroupsRequest) (answer, error) {
+	req.Groups = unique(req.Groups, func(g string) string { return g }) // an answer may be long
 	calls := make([]asked, len(req.Groups))
 	for i, g := range req.Groups {
 		calls[i] = c.ask(&coordinator.Describe{Group: g})

@@ -24,6 +24,7 @@ func deleteGroupsAPI() api {
 }
 
 func (c *call) deleteGroups(req *kmsg.DeleteGroupsRequest) (answer, error) {
+	req.Groups = unique(req.Groups, func(g string) string { return g }) // as Kafka does
 	calls := make([]asked, len(req.Groups))
 	for i, g := range req.Groups {
 		calls[i] = c.ask(&coordinator.DeleteGroup{Group: g})
