@@ -17,17 +17,20 @@ const (
 	finalSessionEpoch   int32 = -1 // a full fetch without a session; ends the one it names
 )
 
-// sessionRest is how long a session must have been unused before it can be replaced by one of any size, and how old it
-// must be before it can be replaced by a larger one.
+// sessionRest is how long a session must have been unused before it ends when others begin, and how old it must be before
+// it can be replaced by a larger one. A parked fetch of ten minutes may lose its session, which costs a full fetch.
 const sessionRest = 2 * time.Minute
 
 // sessionCache keeps fetch sessions (KIP-227): what a client wants to fetch, so that it sends only changes, and what it
 // was told last, so that it gets only changes.
 //
-// A full cache makes room by removing a session that was unused for sessionRest, or one that is older than that and
-// smaller than the new one. If there is none the client gets no session, which costs bandwidth and nothing else.
+// A full cache makes room by removing sessions that were unused for sessionRest, or one that is older than that and
+// smaller than the new one. If there is none the client gets no session, which costs bandwidth and nothing else. A session
+// has no more partitions than there are, and some; one that outgrows that, or the room of all, ends.
 type sessionCache struct {
-	max int
+	max    int
+	room   int64      // for the partitions of all sessions
+	hosted func() int // partitions that there are
 
 	mu       sync.Mutex
 	sessions map[int32]*fetchSession // by id
@@ -67,8 +70,36 @@ type sessionPartition struct {
 	logStart      int64
 }
 
-func newSessionCache(max int) *sessionCache {
-	return &sessionCache{max: max, sessions: make(map[int32]*fetchSession)}
+// spareSessionPartitions is how many partitions more than there are a session may have: those of topics that were deleted,
+// or are yet to come.
+const spareSessionPartitions = 1000
+
+func newSessionCache(max int, room int64, hosted func() int) *sessionCache {
+	return &sessionCache{max: max, room: room, hosted: hosted, sessions: make(map[int32]*fetchSession)}
+}
+
+// mayHave reports whether one session may have so many partitions.
+func (c *sessionCache) mayHave(size int) bool {
+	return size <= spareSessionPartitions || size <= spareSessionPartitions+c.hosted()
+}
+
+// fits reports whether a session that has grown may stay.
+func (c *sessionCache) fits(s *fetchSession) bool {
+	if !c.mayHave(int(s.size.Load())) {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.heldLocked() <= c.room
+}
+
+// heldLocked counts the partitions of all sessions.
+func (c *sessionCache) heldLocked() int64 {
+	var n int64
+	for _, s := range c.sessions {
+		n += s.size.Load()
+	}
+	return n
 }
 
 // begin reads what a request says of its session, and returns the partitions to fetch, the session that they belong to if
@@ -91,9 +122,14 @@ func (c *sessionCache) begin(req *kmsg.FetchRequest) (items []fetchItem, s *fetc
 	if s == nil {
 		return nil, nil, codeFetchSessionIDNotFound
 	}
+	before := s.size.Load()
 	items, code = s.advance(req)
 	if code != codeNone {
 		return nil, nil, code
+	}
+	if s.size.Load() > before && !c.fits(s) {
+		c.end(s.id)
+		return nil, nil, codeFetchSessionIDNotFound // the client begins anew
 	}
 	if len(items) == 0 {
 		c.end(s.id)
@@ -119,13 +155,14 @@ func (c *sessionCache) end(id int32) {
 
 // create makes a session for so many partitions, or returns nil when there is no room.
 func (c *sessionCache) create(byID bool, size int) *fetchSession {
-	if size == 0 {
+	if size == 0 || !c.mayHave(size) {
 		return nil
 	}
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.sessions) >= c.max && !c.evictLocked(now, size) {
+	c.expireLocked(now)
+	if len(c.sessions) >= c.max && !c.evictLocked(now, size) || c.heldLocked()+int64(size) > c.room {
 		return nil
 	}
 	s := &fetchSession{
@@ -138,26 +175,27 @@ func (c *sessionCache) create(byID bool, size int) *fetchSession {
 	return s
 }
 
-// evictLocked removes the session unused for longest if that is long enough, or else the smallest old one that is smaller
-// than the new one.
-func (c *sessionCache) evictLocked(now time.Time, size int) bool {
-	var stalest, smallest *fetchSession
-	for _, s := range c.sessions {
-		if stalest == nil || s.used.Load() < stalest.used.Load() {
-			stalest = s
+// expireLocked removes the sessions that are out of use.
+func (c *sessionCache) expireLocked(now time.Time) {
+	for id, s := range c.sessions {
+		if now.UnixNano()-s.used.Load() > int64(sessionRest) {
+			delete(c.sessions, id)
 		}
+	}
+}
+
+// evictLocked removes the smallest old session if it is smaller than the new one.
+func (c *sessionCache) evictLocked(now time.Time, size int) bool {
+	var smallest *fetchSession
+	for _, s := range c.sessions {
 		if now.Sub(s.created) > sessionRest && (smallest == nil || s.size.Load() < smallest.size.Load()) {
 			smallest = s
 		}
 	}
-	switch {
-	case stalest != nil && now.UnixNano()-stalest.used.Load() > int64(sessionRest):
-		delete(c.sessions, stalest.id)
-	case smallest != nil && smallest.size.Load() < int64(size):
-		delete(c.sessions, smallest.id)
-	default:
+	if smallest == nil || smallest.size.Load() >= int64(size) {
 		return false
 	}
+	delete(c.sessions, smallest.id)
 	return true
 }
 

@@ -230,7 +230,7 @@ func TestSessionCacheMakesRoom(t *testing.T) {
 			timer := time.NewTimer(d)
 			<-timer.C
 		}
-		c := newSessionCache(2)
+		c := newSessionCache(2, 1000, func() int { return 0 })
 		small, large := c.create(true, 10), c.create(true, 20)
 		require.Nil(t, c.create(true, 30), "both are young")
 
@@ -248,5 +248,49 @@ func TestSessionCacheMakesRoom(t *testing.T) {
 		require.NotNil(t, c.create(true, 1), "the one that is out of use makes room for any")
 		require.Nil(t, c.find(large.id))
 		require.Equal(t, 2, c.len())
+	})
+}
+
+// One session that was sent partitions that do not exist took half a gigabyte.
+func TestAFetchSessionHasNoMorePartitionsThanThereAreAndSome(t *testing.T) {
+	r := newRig(t)
+	topic := r.topic("t", 3, nil)
+	c := r.dial()
+	upTo := func(from, to int32) (indexes []int32) {
+		for i := from; i < to; i++ {
+			indexes = append(indexes, i)
+		}
+		return indexes
+	}
+	most := int32(3 + spareSessionPartitions)
+	resp := do[*kmsg.FetchResponse](c, sessionFetch(12, 0, 0, topic, upTo(0, most+1)...))
+	require.Equal(t, codeNone, resp.ErrorCode)
+	require.Zero(t, resp.SessionID, "answered, and not remembered")
+	require.Len(t, orderOf(resp), int(most)+1)
+
+	id := do[*kmsg.FetchResponse](c, sessionFetch(12, 0, 0, topic, upTo(0, 3)...)).SessionID
+	require.NotZero(t, id)
+	resp = do[*kmsg.FetchResponse](c, sessionFetch(12, id, 1, topic, upTo(3, most)...))
+	require.Equal(t, codeNone, resp.ErrorCode)
+	resp = do[*kmsg.FetchResponse](c, sessionFetch(12, id, 2, topic, most))
+	require.Equal(t, codeFetchSessionIDNotFound, resp.ErrorCode)
+	require.Zero(t, r.server.sessions.len())
+}
+
+func TestAllFetchSessionsShareTheRoomForPartitions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newSessionCache(10, 30, func() int { return 0 })
+		first, second := c.create(true, 10), c.create(true, 15)
+		require.NotNil(t, second)
+		require.Nil(t, c.create(true, 6), "no room")
+		first.size.Store(16)
+		require.False(t, c.fits(first), "grown past the room")
+		first.size.Store(15)
+		require.True(t, c.fits(first))
+
+		timer := time.NewTimer(sessionRest + time.Second)
+		<-timer.C
+		require.NotNil(t, c.create(true, 30), "what is out of use makes room")
+		require.Equal(t, 1, c.len())
 	})
 }

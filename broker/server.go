@@ -48,12 +48,14 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		options:  o,
-		events:   o.Events,
-		backend:  o.Backend,
-		groups:   o.Groups,
-		apis:     make(map[int16]*api),
-		sessions: newSessionCache(max(o.MaxIncrementalFetchSessions, 0)),
+		options: o,
+		events:  o.Events,
+		backend: o.Backend,
+		groups:  o.Groups,
+		apis:    make(map[int16]*api),
+		sessions: newSessionCache(max(o.MaxIncrementalFetchSessions, 0), o.QueuedMaxRequestBytes/4/int64(fetchPartitionSize), func() int {
+			return int(partitionsIn(o.Backend.Topics().All()))
+		}),
 		large:    newIntake(o.QueuedMaxRequestBytes / 2),
 		produce:  budgets{newIntake(o.QueuedMaxRequestBytes / 8), budget.New(o.QueuedMaxRequestBytes / 8)},
 		control:  budgets{newIntake(o.QueuedMaxRequestBytes / 8), budget.New(o.QueuedMaxRequestBytes / 8)},
