@@ -45,7 +45,7 @@ type groupFetch struct {
 }
 
 func (c *call) offsetFetch(req *kmsg.OffsetFetchRequest) (answer, error) {
-	groups := req.Groups
+	groups := unique(req.Groups, wholeGroup())
 	if c.version < 8 {
 		one := kmsg.NewOffsetFetchRequestGroup()
 		one.Group = req.Group
@@ -75,6 +75,19 @@ func (c *call) offsetFetch(req *kmsg.OffsetFetchRequest) (answer, error) {
 		}
 		return resp
 	}), nil
+}
+
+// wholeGroup tells apart the entries of a request, but for those that ask for everything of the same group: an answer to
+// these may be long, and is given once.
+func wholeGroup() func(kmsg.OffsetFetchRequestGroup) any {
+	n := 0
+	return func(g kmsg.OffsetFetchRequestGroup) any {
+		if g.Topics == nil {
+			return g.Group
+		}
+		n++
+		return n
+	}
 }
 
 // planFetch finds the topics of a request. Those that are unknown by their id are not asked of the coordinator.

@@ -76,7 +76,7 @@ func New(o Options) (*Server, error) {
 const largeRequest = 2 << 20
 
 // budgets bound the memory of a class of requests. Who holds a share of decoded has one of bytes, or of Server.large, and
-// waits for nothing more.
+// waits for nothing more but Server.answers, whose holders wait for nothing.
 type budgets struct {
 	bytes   *intake        // of request bodies
 	decoded *budget.Budget // of what they are decoded to
