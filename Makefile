@@ -1,4 +1,4 @@
-# Every target works from a clean clone on a machine that has Go (and, for interop, Python, Java and Maven).
+# Every target works from a clean clone on a machine that has Go (and, for interop, Python, Java, Maven, Node and npm).
 
 GO      ?= go
 VERSION ?= dev

@@ -45,6 +45,6 @@ step "fuzzing, every target" "$FUZZTIME each" make fuzz FUZZTIME="$FUZZTIME"
 step "power cuts of the whole server under load" "$POWER_CUTS" \
 	env NODE_POWER_CUTS="$POWER_CUTS" go test -timeout 2h -count=1 -run 'PowerCuts' ./node/
 step "kill -9 of the process under load" "$KILL_ROUNDS rounds" \
-	bash -c "cd interop && INTEROP_CRASH_ROUNDS=$KILL_ROUNDS go test -count=1 -timeout 2h ./crash/"
+	bash -c "cd interop && INTEROP_CRASH_ROUNDS=$KILL_ROUNDS INTEROP_GROUP_KILLS=10 go test -count=1 -timeout 2h ./crash/"
 step "real clients and Apache Kafka" "all" make interop
 exit $failed
