@@ -48,7 +48,11 @@ type Options struct {
 	// LogLevel is what the node's logger goes by, to be read and changed at /loglevel; nil: there is no such page.
 	LogLevel *slog.LevelVar
 
-	// Log is told of changes of LogLevel; nil: nobody is.
+	// GroupMetrics is how much the metrics tell of consumer groups, to be read and changed at /groupmetrics; nil: there is no
+	// such page.
+	GroupMetrics *Switch
+
+	// Log is told of changes of LogLevel and GroupMetrics; nil: nobody is.
 	Log *slog.Logger
 }
 
@@ -108,6 +112,10 @@ func handler(o Options) http.Handler {
 	if o.LogLevel != nil {
 		mux.Handle("GET /loglevel", soon(getLevel(o.LogLevel)))
 		mux.Handle("PUT /loglevel", soon(localOnly(putLevel(o.LogLevel, o.Log))))
+	}
+	if o.GroupMetrics != nil {
+		mux.Handle("GET /groupmetrics", soon(getSwitch(o.GroupMetrics)))
+		mux.Handle("PUT /groupmetrics", soon(localOnly(putSwitch(o.GroupMetrics, "group metrics", o.Log))))
 	}
 	if o.Metrics != nil {
 		mux.Handle("GET /metrics", soon(o.Metrics))

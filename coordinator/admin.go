@@ -6,7 +6,7 @@ func (s *Shard) describe(r *Describe) *Description {
 	if g == nil {
 		return &Description{Err: ErrGroupNotFound, State: Dead}
 	}
-	d := &Description{State: g.state, ProtocolType: g.protocolType}
+	d := &Description{State: g.state, ProtocolType: g.protocolType, Rebalances: g.rebalances}
 	if g.state == Stable {
 		d.Protocol = g.protocol
 	}

@@ -34,6 +34,7 @@ type group struct {
 	protocolType string // empty: it never had members
 	protocol     string // selected; empty without members
 	generation   int32
+	rebalances   int64  // completed since the shard was loaded
 	leader       string // member id; empty without members
 
 	recorded *GroupMetadata // what the log has of it; nil: nothing. Never changed, only replaced

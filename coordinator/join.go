@@ -305,6 +305,7 @@ func (g *group) completeJoin() {
 	}
 	g.initial = false
 	g.generation++
+	g.rebalances++
 	if len(g.members) == 0 {
 		g.becomeEmpty()
 		return

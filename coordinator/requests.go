@@ -201,6 +201,7 @@ type Description struct {
 	ProtocolType string
 	Protocol     string // when Stable
 	Members      []DescribedMember
+	Rebalances   int64 // join phases that ended since the shard was loaded
 }
 
 // DescribedMember is a member of a group. Metadata and Assignment are there when the group is Stable.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/tidemark-io/tidemark/meta"
@@ -195,9 +196,7 @@ func (c Config) validate() error {
 			wrong = append(wrong, err)
 		}
 	}
-	switch observe.GroupDetail(c.GroupMetrics) {
-	case observe.GroupsOff, observe.GroupsByGroup, observe.GroupsInFull:
-	default:
+	if !slices.Contains(observe.GroupDetails(), observe.GroupDetail(c.GroupMetrics)) {
 		wrong = append(wrong, fmt.Errorf("GroupMetrics: %q is none of off, group, partition", c.GroupMetrics))
 	}
 	if err := checkAdvertise(c.Kafka); err != nil {

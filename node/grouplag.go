@@ -37,7 +37,8 @@ func (n *Node) groupStates(groups *runner.Runner) []observe.GroupState {
 			continue // it has just gone, or there was no time
 		}
 		states = append(states, observe.GroupState{
-			Name: a.name, State: a.state, Members: len(described.Members), Lags: n.lags(fetched.Topics),
+			Name: a.name, State: a.state, Members: len(described.Members), Rebalances: described.Rebalances,
+			Lags: n.lags(fetched.Topics),
 		})
 	}
 	return states
@@ -83,7 +84,7 @@ func (n *Node) lags(topics []coordinator.FetchedTopic) []observe.PartitionLag {
 // observeGroups registers the metrics of groups, and shows them on the status page.
 func (n *Node) observeGroups() {
 	states := func() []observe.GroupState { return n.groupStates(n.groups) }
-	observe.Groups(n.reg, observe.GroupDetail(n.config.GroupMetrics), states)
+	observe.Groups(n.reg, &n.groupDetail, states)
 	n.show(func(s *shown) { s.groups = states })
 }
 
@@ -96,4 +97,16 @@ func shownGroups(states []observe.GroupState) []admin.Group {
 	}
 	slices.SortFunc(groups, func(a, b admin.Group) int { return cmp.Compare(a.Name, b.Name) })
 	return groups
+}
+
+// groupMetricsSwitch lets administrators change how much the metrics tell of groups.
+func (n *Node) groupMetricsSwitch() *admin.Switch {
+	s := &admin.Switch{
+		Get: func() string { return string(n.groupDetail.Get()) },
+		Set: func(word string) { n.groupDetail.Set(observe.GroupDetail(word)) },
+	}
+	for _, d := range observe.GroupDetails() {
+		s.Words = append(s.Words, string(d))
+	}
+	return s
 }

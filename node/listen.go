@@ -30,6 +30,7 @@ func (n *Node) openAdmin(ctx context.Context) error {
 	n.admin = admin.New(admin.Options{
 		Status:  n.status,
 		Metrics: promhttp.HandlerFor(n.reg, promhttp.HandlerOpts{}), LogLevel: n.config.LogLevel, Log: n.log,
+		GroupMetrics: n.groupMetricsSwitch(),
 	})
 	n.serve("the HTTP listener", func() error { return n.admin.Serve(l) }, n.admin.Shutdown)
 	n.show(func(s *shown) {

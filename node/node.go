@@ -53,6 +53,7 @@ type Node struct {
 	room        partitionRoom
 	topics      *observe.Topics
 	shown       shown
+	groupDetail observe.DetailVar // of the metrics
 	logEvents   partition.Events
 
 	opened bool // every log was opened, or is known not to open
@@ -111,6 +112,7 @@ func newNode(c Config) *Node {
 		catalog: newCatalog(c), partitions: newPartitions(),
 	}
 	n.began, n.status.overview = c.Now(), n.overview
+	n.groupDetail.Set(observe.GroupDetail(c.GroupMetrics))
 	n.metrics = observe.NewNode(n.reg, c.Version)
 	n.metrics.PartitionsLimit.Set(float64(max(c.MaxPartitions, 0)))
 	n.life, n.end = context.WithCancelCause(context.Background())

@@ -212,6 +212,18 @@ func TestU05_LagIsInTheMetricsAndOnTheStatusPageUntilTheGroupIsGone(t *testing.T
 	_, body := get(t, m.HTTPAddr(), "/status")
 	require.Contains(t, body, `"groups":[{"name":"billing","state":"Empty","members":0,"lag":2,"max_lag":2}]`)
 
+	require.Equal(t, "tidemark_group_rebalances_total{group=\"billing\"} 0\n", metric(t, m, "tidemark_group_rebalances_total"))
+
+	put, err := http.NewRequestWithContext(within(t), http.MethodPut, "http://"+m.HTTPAddr()+"/groupmetrics", strings.NewReader("group"))
+	require.NoError(t, err)
+	put.Close = true
+	answered, err := http.DefaultClient.Do(put)
+	require.NoError(t, err)
+	require.NoError(t, answered.Body.Close())
+	require.Equal(t, http.StatusOK, answered.StatusCode)
+	require.Empty(t, metric(t, m, "tidemark_group_partition_lag_records"))
+	require.NotEmpty(t, metric(t, m, "tidemark_group_lag_records"))
+
 	deleted, err := admin.DeleteGroups(within(t), "billing")
 	require.NoError(t, errors.Join(err, deleted.Error()))
 	require.Empty(t, metric(t, m, "tidemark_group_"))

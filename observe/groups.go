@@ -2,6 +2,7 @@ package observe
 
 import (
 	"strconv"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -21,7 +22,9 @@ type GroupState struct {
 	Name    string
 	State   string
 	Members int
-	Lags    []PartitionLag // of the partitions with a committed offset
+	// Rebalances are those that were completed since the coordinator loaded the group.
+	Rebalances int64
+	Lags       []PartitionLag // of the partitions with a committed offset
 }
 
 // PartitionLag is how many records of a partition, up to its high watermark, a group has not committed yet.
@@ -40,8 +43,25 @@ func (g GroupState) Lag() (sum, most int64) {
 	return sum, most
 }
 
+// GroupDetails are the details that there are, from the least to the most.
+func GroupDetails() []GroupDetail { return []GroupDetail{GroupsOff, GroupsByGroup, GroupsInFull} }
+
+// DetailVar is a detail that can be changed while it is gone by. The zero value is [GroupsByGroup].
+type DetailVar struct{ set atomic.Pointer[GroupDetail] }
+
+// Get returns the detail.
+func (v *DetailVar) Get() GroupDetail {
+	if d := v.set.Load(); d != nil {
+		return *d
+	}
+	return GroupsByGroup
+}
+
+// Set changes the detail, which is one of [GroupDetails]. The next scrape goes by it.
+func (v *DetailVar) Set(d GroupDetail) { v.set.Store(&d) }
+
 // Groups observes the consumer groups. The states are asked for at each scrape; what of them is told, detail says.
-func Groups(registry prometheus.Registerer, detail GroupDetail, states func() []GroupState) {
+func Groups(registry prometheus.Registerer, detail *DetailVar, states func() []GroupState) {
 	f := factory{registry, "group"}
 	g := &groups{
 		detail: detail, states: states,
@@ -49,6 +69,8 @@ func Groups(registry prometheus.Registerer, detail GroupDetail, states func() []
 			"group"),
 		most:    f.describe(Gauge, "max_lag_records", "Lag of the partition that the group is furthest behind in. Grows with the groups.", "group"),
 		members: f.describe(Gauge, "members", "Members of the group, by its state. Grows with the groups.", "group", "state"),
+		rebalances: f.describe(Counter, "rebalances_total", "Rebalances of the group that were completed since its coordinator was loaded. Grows with the groups.",
+			"group"),
 		partition: f.describe(Gauge, "partition_lag_records", "Lag of each partition; only with group-metrics=partition. Grows with groups times partitions.",
 			"group", "topic", "partition"),
 	}
@@ -56,21 +78,22 @@ func Groups(registry prometheus.Registerer, detail GroupDetail, states func() []
 }
 
 type groups struct {
-	detail                        GroupDetail
-	states                        func() []GroupState
-	lag, most, members, partition *prometheus.Desc
+	detail                                    *DetailVar
+	states                                    func() []GroupState
+	lag, most, members, rebalances, partition *prometheus.Desc
 }
 
 // Describe is for the registry.
 func (g *groups) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{g.lag, g.most, g.members, g.partition} {
+	for _, d := range []*prometheus.Desc{g.lag, g.most, g.members, g.rebalances, g.partition} {
 		out <- d
 	}
 }
 
 // Collect is for the registry.
 func (g *groups) Collect(out chan<- prometheus.Metric) {
-	if g.detail == GroupsOff {
+	detail := g.detail.Get()
+	if detail == GroupsOff {
 		return
 	}
 	send := func(d *prometheus.Desc, v int64, labels ...string) {
@@ -81,7 +104,8 @@ func (g *groups) Collect(out chan<- prometheus.Metric) {
 		send(g.lag, sum, s.Name)
 		send(g.most, most, s.Name)
 		send(g.members, int64(s.Members), s.Name, s.State)
-		if g.detail != GroupsInFull {
+		out <- prometheus.MustNewConstMetric(g.rebalances, prometheus.CounterValue, float64(s.Rebalances), s.Name)
+		if detail != GroupsInFull {
 			continue
 		}
 		for _, l := range s.Lags {

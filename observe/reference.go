@@ -51,7 +51,7 @@ func Reference() []Metric {
 	KafkaLogs(l, quiet)
 	Partitions(l, quiet, NewTopics(l, noLogs))
 	Hosting(l, func() HostingState { return HostingState{} })
-	Groups(l, GroupsInFull, func() []GroupState { return nil })
+	Groups(l, new(DetailVar), func() []GroupState { return nil })
 	Flusher(l, func() partition.FlusherStats { return partition.FlusherStats{} })
 	Broker(l, quiet)
 	_, _ = NewTraces(l, quiet, TraceOptions{}) // without an endpoint nothing fails
@@ -83,7 +83,8 @@ A server answers Prometheus at ` + "`/metrics`" + ` on its HTTP port (` + "`--ht
 Prometheus' conventions: ` + "`tidemark_`" + `, the part of the server, the thing, the unit. Sizes are bytes, times are seconds,
 counters end in ` + "`_total`" + ` and begin at 0 with each start. A metric without labels is there from the start, also when it
 never moved. What grows with topics, partitions or groups says so; the series of a deleted topic or group go with it.
-` + "`--group-metrics`" + ` chooses how much is told of groups: ` + "`off`, `group` or `partition`" + `.
+` + "`--group-metrics`" + ` chooses how much is told of groups: ` + "`off`, `group` or `partition`" + `;
+PUT ` + "`/groupmetrics`" + ` changes it while the server runs.
 
 Beside these there are ` + "`go_*`" + ` (the runtime: heap, goroutines, collections) and ` + "`process_*`" + ` (CPU seconds, memory, open and
 allowed descriptors). A board and alert rules that use them are in ` + "`deploy/grafana`" + `.
