@@ -151,7 +151,9 @@ func (s *Store) Adopt(ctx context.Context, topics []meta.AdoptTopic) error {
 const adoptAtOnce = 100
 
 // EndImport lets nodes start again.
-func (s *Store) EndImport(ctx context.Context) error { return s.propose(ctx, meta.DeleteKv{Key: importKey}) }
+func (s *Store) EndImport(ctx context.Context) error {
+	return s.propose(ctx, meta.DeleteKv{Key: importKey})
+}
 
 // propose appends commands; that one has been done before is no error.
 func (s *Store) propose(ctx context.Context, commands ...meta.Command) error {
