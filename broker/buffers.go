@@ -5,10 +5,11 @@ import (
 	"sync"
 )
 
-// Buffers come in powers of two from 1 KiB to 4 MiB. A larger one is allocated for its one use.
+// Buffers come in powers of two from 1 KiB to 8 MiB, which is what a client's request of a default-sized batch for each of
+// half a dozen partitions takes. A larger one is allocated for its one use.
 const (
 	smallestBufferBits = 10
-	largestBufferBits  = 22
+	largestBufferBits  = 23
 )
 
 // buffers lends byte slices for request bodies and response frames. Whoever takes one gives it back once, when nothing
@@ -30,7 +31,9 @@ func (p *buffers) take(n int) []byte {
 	return make([]byte, n, 1<<(class+smallestBufferBits))
 }
 
-// give takes a buffer back. A buffer that has grown past its size at birth is kept under its new size.
+// give takes a buffer back. A buffer that has grown past its size at birth is kept under its new size; one that is larger
+// than all classes is not kept at all: no take would ask for it, and one more for each such request would be alive until
+// the collector has run twice.
 func (p *buffers) give(b []byte) {
 	b = b[:cap(b)]
 	if p.poison {
@@ -39,7 +42,7 @@ func (p *buffers) give(b []byte) {
 		}
 	}
 	class := bits.Len(uint(len(b))) - 1 - smallestBufferBits // round down: a pool's buffers are at least its size
-	if class < 0 || class >= len(p.pools) {
+	if class < 0 || len(b) > 1<<largestBufferBits {
 		return
 	}
 	p.pools[class].Put(&b)
