@@ -27,7 +27,7 @@ var (
 )
 
 func TestKafkasConsoleConsumerAndGroupToolPrintWhatTheyPrintOfKafkasBroker(t *testing.T) {
-	const topic, group, live = "tools-groups", "tools-group", "tools-live-group"
+	const topic, group, live = "group-tools", "tools-group", "tools-live-group"
 	createTopics(t, nil, topic)
 	c := client(t, kgo.DefaultProduceTopic(topic))
 	for i := range 20 {
