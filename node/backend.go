@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/tidemark-io/tidemark/broker"
+	"github.com/tidemark-io/tidemark/internal/parallel"
 	"github.com/tidemark-io/tidemark/partition"
 	"github.com/tidemark-io/tidemark/topicconfig"
 )
@@ -93,7 +94,7 @@ func (n *Node) change(ctx context.Context, count int, f func(i int) error) []err
 	done := make(chan struct{})
 	n.background.Go(func() {
 		defer close(done)
-		_ = each(n.life, count, changesAtOnce, func(i int) {
+		_ = parallel.Each(n.life, count, changesAtOnce, func(i int) {
 			err := n.checkStillThere()
 			if err == nil {
 				err = f(i)

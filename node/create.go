@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tidemark-io/tidemark/broker"
+	"github.com/tidemark-io/tidemark/internal/parallel"
 	"github.com/tidemark-io/tidemark/logdir"
 	"github.com/tidemark-io/tidemark/meta"
 	"github.com/tidemark-io/tidemark/partition"
@@ -81,7 +82,7 @@ func rejected(err error) error {
 // it made.
 func (n *Node) makeLogs(t broker.CreateTopic, config topicconfig.Config) (*hosted, error) {
 	h := &hosted{name: t.Name, logs: make([]*partition.Log, t.Partitions), errs: make([]error, t.Partitions)}
-	err := each(n.life, int(t.Partitions), n.flushWorkers(), func(i int) {
+	err := parallel.Each(n.life, int(t.Partitions), n.flushWorkers(), func(i int) {
 		h.logs[i], h.errs[i] = n.makeLog(t, int32(i), config)
 	})
 	for _, e := range h.errs {

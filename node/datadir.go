@@ -10,6 +10,7 @@ import (
 	"path"
 	"sync"
 
+	"github.com/tidemark-io/tidemark/internal/parallel"
 	"github.com/tidemark-io/tidemark/logdir"
 	"github.com/tidemark-io/tidemark/meta"
 	"github.com/tidemark-io/tidemark/vfs"
@@ -151,7 +152,7 @@ func (d *dataDir) scan(ctx context.Context, workers int) error {
 		}
 	}
 	read := func(found []foundDir) error {
-		return each(ctx, len(found), workers, func(i int) {
+		return parallel.Each(ctx, len(found), workers, func(i int) {
 			m, err := logdir.ReadMetadata(d.fs, path.Join(d.path, found[i].name.String()))
 			found[i].topic, found[i].err = meta.TopicID(m.TopicID), err
 		})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemark-io/tidemark/broker"
+	"github.com/tidemark-io/tidemark/internal/parallel"
 	"github.com/tidemark-io/tidemark/logdir"
 	"github.com/tidemark-io/tidemark/meta"
 	"github.com/tidemark-io/tidemark/partition"
@@ -56,7 +57,7 @@ func (n *Node) retireLogs(t *meta.Topic, h *hosted) (dirs []logdir.DirName, err 
 	}
 	dirs = make([]logdir.DirName, len(h.logs))
 	errs := make([]error, len(h.logs))
-	if err := each(n.life, len(h.logs), n.config.RecoveryThreads, func(i int) {
+	if err := parallel.Each(n.life, len(h.logs), n.config.RecoveryThreads, func(i int) {
 		if h.logs[i] != nil {
 			dirs[i], errs[i] = n.data.retireLog(h.logs[i])
 			return

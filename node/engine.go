@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tidemark-io/tidemark/internal/parallel"
 	"github.com/tidemark-io/tidemark/kafkalog"
 	"github.com/tidemark-io/tidemark/meta"
 	"github.com/tidemark-io/tidemark/observe"
@@ -135,7 +136,7 @@ func (n *Node) openLogs(ctx context.Context, plans []logPlan) error {
 	n.status.watch(n.partitions.failed)
 	n.metrics.LogsToOpen.Set(float64(len(plans)))
 	report := max(len(plans)/10, 1)
-	return each(ctx, len(plans), n.config.RecoveryThreads, func(i int) {
+	return parallel.Each(ctx, len(plans), n.config.RecoveryThreads, func(i int) {
 		p := plans[i]
 		opened := n.status.opening(fmt.Sprintf("%s-%d", p.topic, p.index))
 		defer opened()
@@ -207,7 +208,7 @@ func (n *Node) closePartitions(context.Context) error {
 	n.checkpoints.stop()
 	logs := slices.Collect(n.partitions.all())
 	errs := make([]error, len(logs))
-	_ = each(context.Background(), len(logs), n.flushWorkers(), func(i int) { errs[i] = logs[i].Close() })
+	_ = parallel.Each(context.Background(), len(logs), n.flushWorkers(), func(i int) { errs[i] = logs[i].Close() })
 	if err := errors.Join(append(errs, n.stillThere())...); err != nil {
 		return err
 	}

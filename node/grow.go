@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tidemark-io/tidemark/broker"
+	"github.com/tidemark-io/tidemark/internal/parallel"
 	"github.com/tidemark-io/tidemark/meta"
 	"github.com/tidemark-io/tidemark/partition"
 )
@@ -55,7 +56,7 @@ func (n *Node) growLogs(t *meta.Topic, before *hosted, total int32) (*hosted, er
 		return grown, err
 	}
 	config := n.catalog.topic(n.meta.View(), t).Config
-	err := each(n.life, int(total)-had, n.config.RecoveryThreads, func(i int) {
+	err := parallel.Each(n.life, int(total)-had, n.config.RecoveryThreads, func(i int) {
 		index := had + i
 		grown.logs[index], grown.errs[index] = n.makeLog(broker.CreateTopic{Name: t.Name, ID: t.ID}, int32(index), config)
 	})

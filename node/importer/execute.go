@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidemark-io/tidemark/internal/parallel"
 	"github.com/tidemark-io/tidemark/kafkalog"
 	"github.com/tidemark-io/tidemark/logdir"
 	"github.com/tidemark-io/tidemark/meta"
@@ -225,7 +226,7 @@ func (im *Import) eachPartition(ctx context.Context, do func(context.Context, *T
 	errs := make([]error, len(tasks))
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	err := each(ctx, len(tasks), im.o.Workers, func(i int) {
+	err := parallel.Each(ctx, len(tasks), im.o.Workers, func(i int) {
 		if errs[i] = do(ctx, tasks[i].topic, tasks[i].p); errs[i] != nil {
 			stop(errs[i])
 		}

@@ -212,26 +212,3 @@ func (im *Import) Close() error {
 	}
 	return errors.Join(errs...)
 }
-
-// each calls f for the numbers from 0 to n-1, several at the same time, and returns after the last call. Once ctx has
-// ended no more calls are begun, and its cause is returned.
-func each(ctx context.Context, n, workers int, f func(i int)) error {
-	var next atomic.Int64
-	var running sync.WaitGroup
-	for range min(n, workers) {
-		running.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				f(i)
-			}
-		})
-	}
-	running.Wait()
-	if int(next.Load()) < n {
-		return context.Cause(ctx)
-	}
-	return nil
-}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/tidemark-io/tidemark/internal/parallel"
 	"github.com/tidemark-io/tidemark/kafkalog"
 	"github.com/tidemark-io/tidemark/logdir"
 	"github.com/tidemark-io/tidemark/meta"
@@ -203,7 +204,7 @@ func (im *Import) surveyLogs(ctx context.Context, plan *Plan) error {
 		}
 	}
 	total := int64(len(tasks))
-	err := each(ctx, len(tasks), im.o.Workers, func(i int) {
+	err := parallel.Each(ctx, len(tasks), im.o.Workers, func(i int) {
 		tasks[i]()
 		im.step("survey", 1, total)
 	})
