@@ -45,7 +45,7 @@ models() {
 }
 
 kills() {
-	(cd interop && INTEROP_CRASH_ROUNDS=$KILL_ROUNDS INTEROP_GROUP_KILLS=10 go test -count=1 -timeout 2h ./crash/)
+	(cd interop && INTEROP_CRASH_ROUNDS=$KILL_ROUNDS INTEROP_GROUP_KILLS=${GROUP_KILLS:-10} go test -count=1 -timeout 2h ./crash/)
 }
 
 cuts() {
@@ -57,6 +57,6 @@ step tests "all tests, race detector" "3 times" go test -race -count=3 -timeout 
 step models "model tests" "$CHECKS runs each" models
 step fuzz "fuzzing, every target" "$FUZZTIME each" make fuzz FUZZTIME="$FUZZTIME"
 step cuts "power cuts of the whole server under load" "$POWER_CUTS" cuts
-step kills "kill -9 of the process under load; of a server whose groups rebalance" "$KILL_ROUNDS; 2 x 10" kills
+step kills "kill -9 of the process under load; of a server whose groups rebalance" "$KILL_ROUNDS; 2 x ${GROUP_KILLS:-10}" kills
 step interop "real clients and Apache Kafka" "all" make interop
 exit $failed
