@@ -1,0 +1,79 @@
+package stream
+
+import (
+	"time"
+
+	"github.com/tidemark-io/tidemark/stream/catalog"
+)
+
+// Events receives what happens in an [Engine]. Every field may be nil. A callback may run on the goroutine that
+// acknowledges appends: it must return quickly and must not call the engine. Nothing depends on an event being observed.
+type Events struct {
+	// Opened tells that the engine takes appends.
+	Opened func(OpenedEvent)
+	// Recovered tells that the log of an older epoch, of this node or of one that it took over, was ended and committed.
+	Recovered func(RecoveredEvent)
+	// Acknowledged tells that a WAL object, and all before it, is stored.
+	Acknowledged func(AcknowledgedEvent)
+	// PutRetried tells that the outcome of a PUT of the WAL is not known, and that it is tried again.
+	PutRetried func(PutRetriedEvent)
+	// WALDeleted tells of WAL objects that are covered and gone.
+	WALDeleted func(WALDeletedEvent)
+	// WALDeleteFailed tells that WAL objects could not be removed; that is tried again.
+	WALDeleteFailed func(FailedEvent)
+	// Failed tells, once, that the engine takes no appends from now on: close it, and open it again under a new epoch.
+	Failed func(FailedEvent)
+}
+
+// OpenedEvent describes an engine that was opened.
+type OpenedEvent struct {
+	Node  catalog.Node
+	Start int64 // logical offset where its log begins
+	Took  time.Duration
+}
+
+// RecoveredEvent describes what recovery found.
+type RecoveredEvent struct {
+	Node     catalog.Node // whose log it was, and the epoch that ended it
+	Epoch    int64        // the epoch that was ended
+	From, To int64        // logical offsets of the windows that were read; To is where the fence stands
+	Objects  int          // objects that were read
+	Records  int          // records that were committed, of Bytes payload
+	Bytes    int64
+	Dropped  Dropped
+	Took     time.Duration
+}
+
+// Dropped counts the records that recovery did not commit, by reason (WAL-28, WAL-29).
+type Dropped struct {
+	Trimmed   int // at or below the trim offset
+	Committed int // below the end of their stream
+	Foreign   int // their stream is gone, closed, of another node or of another epoch
+}
+
+// AcknowledgedEvent describes a WAL object whose records were acknowledged.
+type AcknowledgedEvent struct {
+	Window  int64 // logical offset of its window
+	Records int
+	Bytes   int           // of the frames
+	Waited  time.Duration // since its first record came
+}
+
+// PutRetriedEvent describes a PUT that is tried again.
+type PutRetriedEvent struct {
+	Key   string
+	Try   int // from 1
+	Delay time.Duration
+	Err   error
+}
+
+// WALDeletedEvent describes WAL objects that were removed.
+type WALDeletedEvent struct {
+	Keys []string
+	Trim int64 // the persisted trim offset that covers them
+}
+
+// FailedEvent describes a failure.
+type FailedEvent struct {
+	Err error
+}
