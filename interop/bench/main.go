@@ -24,9 +24,15 @@ type options struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if len(os.Args) > 1 && os.Args[1] == "groups" {
-		exitOn(groupsMain(ctx, os.Args[2:]))
-		return
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "groups":
+			exitOn(groupsMain(ctx, os.Args[2:]))
+			return
+		case "flusher":
+			exitOn(flusherMain(ctx, os.Args[2:]))
+			return
+		}
 	}
 	var o options
 	flag.StringVar(&o.servers, "servers", "tidemark,tidemark-os,kafka", "what to measure: "+strings.Join(variantNames(), ", "))

@@ -67,10 +67,10 @@ func (r *results) addPeak(v *variant) error {
 // spread is a median with the least and the largest value.
 type spread struct{ median, least, most float64 }
 
-func spreadOf(phases []phase, of func(phase) float64) spread {
-	values := make([]float64, len(phases))
-	for i, p := range phases {
-		values[i] = of(p)
+func spreadOf[T any](rounds []T, of func(T) float64) spread {
+	values := make([]float64, len(rounds))
+	for i, r := range rounds {
+		values[i] = of(r)
 	}
 	slices.Sort(values)
 	middle := values[len(values)/2]
@@ -163,6 +163,9 @@ const (
 	endMarker   = "<!-- bench:kafka end -->\n"
 	groupsBegin = "<!-- bench:groups begin -->\n"
 	groupsEnd   = "<!-- bench:groups end -->\n"
+
+	flusherBegin = "<!-- bench:flusher begin -->\n"
+	flusherEnd   = "<!-- bench:flusher end -->\n"
 )
 
 // replaceTable puts the table beside Kafka into the file.

@@ -25,11 +25,11 @@ type variant struct {
 const kafkaHeap = "1g"
 
 // variantNames lists what may be measured.
-func variantNames() []string { return []string{"tidemark", "tidemark-os", "kafka", "null"} }
+func variantNames() []string { return []string{"tidemark", "tidemark-os", "kafka", "kafka-flush", "null"} }
 
 // warmth returns for how long a variant is put under load before it is measured, of what Kafka gets.
 func (v *variant) warmth(kafka time.Duration) time.Duration {
-	if v.name == "kafka" {
+	if v.process == "kafka" {
 		return kafka
 	}
 	return kafka / 10
@@ -74,6 +74,9 @@ func describe(name string) (*variant, error) {
 			topicConfigs: map[string]string{"tidemark.flush": "os"}}, nil
 	case "kafka":
 		return &variant{name: name, process: "kafka", title: "Apache Kafka 4.4.0"}, nil
+	case "kafka-flush":
+		return &variant{name: name, process: "kafka", title: "Apache Kafka 4.4.0 (`flush.messages=1`)",
+			topicConfigs: map[string]string{"flush.messages": "1"}}, nil
 	case "null":
 		return &variant{name: name, process: "null", title: "nothing but answers"}, nil
 	default:

@@ -77,7 +77,7 @@ func (p phase) String() string {
 
 // measure produces to a new topic for the given time, consumes all of it for at least half of that, and deletes it.
 func measure(ctx context.Context, v *variant, w workload, d time.Duration, topic string) (produced, consumed phase, err error) {
-	if err := createTopic(ctx, v, topic); err != nil {
+	if err := createTopic(ctx, v, topic, partitions); err != nil {
 		return phase{}, phase{}, err
 	}
 	syscall.Sync()
@@ -210,13 +210,13 @@ func warm(ctx context.Context, v *variant, d time.Duration) error {
 	return nil
 }
 
-func createTopic(ctx context.Context, v *variant, topic string) error {
+func createTopic(ctx context.Context, v *variant, topic string, partitions int) error {
 	return administer(v, func(admin *kadm.Client) error {
 		configs := map[string]*string{}
 		for name, value := range v.topicConfigs {
 			configs[name] = kadm.StringPtr(value)
 		}
-		created, err := admin.CreateTopics(ctx, partitions, 1, configs, topic)
+		created, err := admin.CreateTopics(ctx, int32(partitions), 1, configs, topic)
 		if err == nil {
 			err = created.Error()
 		}
