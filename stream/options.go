@@ -38,9 +38,6 @@ type Options struct {
 	Config Config
 }
 
-// DefaultNamespace is the namespace of data objects unless another is configured (1.7).
-const DefaultNamespace = "DEFAULT"
-
 // Config has the settings of an [Engine], each of section 11 of the specification. Sizes are in bytes.
 type Config struct {
 	// WALBatchBytes is how long the frames of one WAL object may be, unless it is a single frame.
