@@ -18,6 +18,9 @@ const (
 	blockMagic      = 0x5A
 	blockFlag       = 0x02
 	blockHeaderSize = 10
+
+	// BlockHeaderSize is the number of bytes in front of a block's records.
+	BlockHeaderSize = blockHeaderSize
 )
 
 // AppendBlock appends the block of records, which are of one stream and in order, to b.

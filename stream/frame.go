@@ -22,6 +22,9 @@ const (
 	paddingMagic = 0x76543210
 
 	frameHeaderSize = 24
+
+	// FrameHeaderSize is the number of bytes in front of a frame's body.
+	FrameHeaderSize = frameHeaderSize
 )
 
 // Window is the part of a log's logical space that one WAL object owns, in bytes (WOB-2).
@@ -39,6 +42,8 @@ type Frame struct {
 	// Padding frames have no record.
 	Padding bool
 	Record  Record
+	// HeaderChecksum and BodyChecksum are those in the frame, which decoding has held against its bytes.
+	HeaderChecksum, BodyChecksum uint32
 }
 
 // crc31 is the checksum of frames.
@@ -86,7 +91,10 @@ func DecodeFrame(object string, offset int64, b []byte) (f Frame, rest []byte, e
 	if int(size) > len(b)-frameHeaderSize {
 		return f, nil, s.short("a frame's body", int(size), len(b)-frameHeaderSize)
 	}
-	f = Frame{Offset: offset, Size: frameHeaderSize + int(size), Padding: magic == paddingMagic}
+	f = Frame{
+		Offset: offset, Size: frameHeaderSize + int(size), Padding: magic == paddingMagic,
+		HeaderChecksum: stored, BodyChecksum: binary.BigEndian.Uint32(b[16:]),
+	}
 	body := b[frameHeaderSize:f.Size]
 	if !f.Padding {
 		f.Record, err = decodeBody(s, b, body)

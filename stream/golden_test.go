@@ -44,14 +44,16 @@ func TestGoldenFrame(t *testing.T) {
 	got, rest, err := DecodeFrame("k", 134217728, want)
 	require.NoError(t, err)
 	require.Empty(t, rest)
-	require.Equal(t, Frame{Offset: 134217728, Size: 61, Record: tide}, got)
+	require.Equal(t, Frame{
+		Offset: 134217728, Size: 61, Record: tide, HeaderChecksum: 0x2963f7bd, BodyChecksum: 0x3efe99b6,
+	}, got)
 }
 
 func TestGoldenPadding(t *testing.T) {
 	got, rest, err := DecodeFrame("k", 134217789, golden(t, "padding"))
 	require.NoError(t, err)
 	require.Empty(t, rest)
-	require.Equal(t, Frame{Offset: 134217789, Size: 32, Padding: true}, got)
+	require.Equal(t, Frame{Offset: 134217789, Size: 32, Padding: true, HeaderChecksum: 0x6b631915}, got)
 }
 
 func TestGoldenWALObject(t *testing.T) {
@@ -63,7 +65,9 @@ func TestGoldenWALObject(t *testing.T) {
 	require.NoError(t, err)
 	header.Version, header.BodyLen = 1, 61
 	require.Equal(t, header, got)
-	require.Equal(t, []Frame{{Offset: 134217728, Size: 61, Record: tide}}, frames)
+	require.Equal(t, []Frame{{
+		Offset: 134217728, Size: 61, Record: tide, HeaderChecksum: 0x2963f7bd, BodyChecksum: 0x3efe99b6,
+	}}, frames)
 	require.NoError(t, got.Check("k", 5, WALKey{Epoch: 12, Start: 134217728}, 109))
 }
 

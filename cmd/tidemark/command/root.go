@@ -94,7 +94,7 @@ func commandGroups() []commandGroup {
 		{"Topics, records and groups of a running server:", []*cobra.Command{
 			newTopic(), newProduce(), newConsume(), newGroup(), newCluster(), newBench(),
 		}},
-		{"Files, offline:", []*cobra.Command{newLog(), newImport()}},
+		{"Files and objects, offline:", []*cobra.Command{newLog(), newObject(), newWAL(), newImport()}},
 		{helpGroup, []*cobra.Command{newVersion(), newCompletion(), newReference()}},
 	}
 }

@@ -1,0 +1,78 @@
+package command
+
+import (
+	"bufio"
+	"encoding/json"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-io/tidemark/node"
+)
+
+func newObject() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "object",
+		Short: "Look into the objects of a bucket",
+		Example: `  tidemark object dump ./bucket/d4000000/DEFAULT/77
+  tidemark object dump 's3://bucket/d4000000/DEFAULT/77?region=eu-central-1'`,
+		Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newObjectDump())
+	return c
+}
+
+func newObjectDump() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "dump FILE|URL",
+		Short: "Print what an object holds: header, every block or frame, index, footer",
+		Long: `Print an object of an object store: a group of the write-ahead log, a data object of one or many streams, a composite, a
+range index or a reservation, written by Tidemark or by another implementation of the same formats. What it is is
+told by its bytes. Every checksum is verified, and every block held against the index; what is wrong is shown in its place,
+and the exit code is 1. Nothing is written.
+
+FILE is a file. URL is s3://BUCKET/KEY, gs://BUCKET/KEY or azblob://CONTAINER/KEY, with the credentials that those stores'
+own tools use and options such as ?endpoint=http://127.0.0.1:8333.`,
+		Example: `  tidemark object dump ./bucket/d4000000/DEFAULT/77
+  tidemark object dump 's3://bucket/d4000000/DEFAULT/77?region=eu-central-1' --output json | jq .`,
+		Args: exactly("FILE|URL"),
+	}
+	output := addOutputFlag(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		asJSON, err := output.json(c)
+		if err != nil {
+			return err
+		}
+		store, key, err := node.ReadObject(c.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		info, err := store.Head(c.Context(), key)
+		if err != nil {
+			return err
+		}
+		return dumpObjects(c, asJSON, func(d *objectDump) error {
+			return d.object(c.Context(), storedObject{store: store, key: key, size: info.Size})
+		})
+	}
+	return c
+}
+
+// dumpObjects runs a dump with a buffer before the command's output, and flushes it also when the dump fails.
+func dumpObjects(c *cobra.Command, asJSON bool, dump func(*objectDump) error) error {
+	out := bufio.NewWriterSize(c.OutOrStdout(), 64<<10)
+	d := &objectDump{out: out}
+	if asJSON {
+		d.json = json.NewEncoder(out)
+		d.json.SetEscapeHTML(false)
+	}
+	err := dump(d)
+	if flushErr := out.Flush(); err == nil {
+		err = flushErr
+	}
+	if err == nil {
+		err = d.verdict()
+	}
+	return err
+}

@@ -1,0 +1,182 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-io/tidemark/node"
+	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/stream"
+	"github.com/tidemark-io/tidemark/stream/catalog"
+)
+
+func newWAL() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "wal",
+		Short: "Look into the write-ahead logs of a bucket",
+		Example: `  tidemark wal dump ./bucket
+  tidemark wal dump 's3://bucket?region=eu-central-1' --node 5`,
+		Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newWALDump())
+	return c
+}
+
+func newWALDump() *cobra.Command {
+	var only walSelection
+	c := &cobra.Command{
+		Use:   "dump URL",
+		Short: "Print the write-ahead logs of a bucket, object by object in their order",
+		Long: `Print the write-ahead log of every node in a bucket: its objects in the order of epoch and place, with header, trim,
+fences and every frame. Checksums are verified, and headers held against the keys; what is wrong is shown in its place, and
+the exit code is 1. Nothing is written, so it is safe on the bucket of a running server; objects that the server removes
+meanwhile are told as gone.
+
+URL is a directory, or s3://BUCKET, gs://BUCKET, azblob://CONTAINER, each with /PREFIX if the logs lie below one.`,
+		Example: `  tidemark wal dump ./bucket
+  tidemark wal dump 's3://bucket?region=eu-central-1' --node 5 --epoch 12 --output json`,
+		Args: exactly("URL"),
+	}
+	c.Flags().StringVar(&only.cluster, "cluster", "", "only this cluster's logs; `ID`")
+	c.Flags().Int64Var(&only.node, "node", -1, "only this node's log; `ID`")
+	c.Flags().Int64Var(&only.epoch, "epoch", -1, "only objects of this node epoch; `EPOCH`")
+	output := addOutputFlag(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		asJSON, err := output.json(c)
+		if err != nil {
+			return err
+		}
+		store, err := node.ReadObjects(c.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		found, err := findWALObjects(c.Context(), store, only)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return fmt.Errorf("%s holds no object of a write-ahead log that was asked for", store)
+		}
+		return dumpObjects(c, asJSON, func(d *objectDump) error {
+			for _, w := range found {
+				if err := d.walOf(c.Context(), w); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return c
+}
+
+// walSelection says which logs are asked for; the zero of each field but cluster is -1, and means all.
+type walSelection struct {
+	cluster     string
+	node, epoch int64
+}
+
+func (s walSelection) takes(p stream.WALPrefix, k stream.WALKey) bool {
+	return (s.cluster == "" || s.cluster == p.Cluster) && (s.node < 0 || s.node == int64(p.Node)) &&
+		(s.epoch < 0 || s.epoch == k.Epoch)
+}
+
+// walObjectInStore is an object of a node's log.
+type walObjectInStore struct {
+	storedObject
+	prefix stream.WALPrefix
+	place  stream.WALKey
+}
+
+// findWALObjects lists the objects of write-ahead logs, in the order of cluster, node, epoch and place.
+func findWALObjects(ctx context.Context, store objstore.Store, only walSelection) ([]walObjectInStore, error) {
+	var found []walObjectInStore
+	request := objstore.ListRequest{}
+	for {
+		page, err := store.List(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		for _, info := range page.Objects {
+			p, k, ok := parseWALKey(info.Key)
+			if ok && only.takes(p, k) {
+				found = append(found, walObjectInStore{storedObject{store, info.Key, info.Size}, p, k})
+			}
+		}
+		if request.Token = page.Next; request.Token == "" {
+			break
+		}
+	}
+	slices.SortFunc(found, func(a, b walObjectInStore) int {
+		return cmp.Or(cmp.Compare(a.prefix.Cluster, b.prefix.Cluster), cmp.Compare(a.prefix.Node, b.prefix.Node),
+			a.place.Compare(b.place))
+	})
+	return found, nil
+}
+
+// parseWALKey takes a key of any cluster and node apart: HASH/_kafka_CLUSTER/NODE/EPOCH/wal/START-END.
+func parseWALKey(key string) (stream.WALPrefix, stream.WALKey, bool) {
+	parts := strings.Split(key, "/")
+	if len(parts) != 6 || !strings.HasPrefix(parts[1], "_kafka_") {
+		return stream.WALPrefix{}, stream.WALKey{}, false
+	}
+	id, err := strconv.ParseInt(parts[2], 10, 32)
+	if err != nil {
+		return stream.WALPrefix{}, stream.WALKey{}, false
+	}
+	p := stream.WALPrefix{Cluster: strings.TrimPrefix(parts[1], "_kafka_"), Node: catalog.NodeID(id)}
+	k, err := p.Parse(key)
+	return p, k, err == nil
+}
+
+// walOf prints an object of a log and holds its header against its key.
+func (d *objectDump) walOf(ctx context.Context, w walObjectInStore) error {
+	if err := d.object(ctx, w.storedObject); err != nil {
+		if errors.Is(err, objstore.ErrNotFound) {
+			return d.print(goneLine{Type: "gone", Key: w.key})
+		}
+		return err
+	}
+	b, err := w.read(ctx, 0, min(w.size, stream.WALHeaderSize))
+	if err != nil {
+		return err
+	}
+	h, err := stream.DecodeWALHeader(w.key, w.size, b)
+	if err != nil || h.Version != 1 {
+		return nil // told above
+	}
+	if h.Epoch > w.place.Epoch {
+		return d.print(fenceLine{Type: "fence", Epoch: w.place.Epoch, ByEpoch: h.Epoch})
+	}
+	if err := h.Check(w.key, w.prefix.Node, w.place, w.size); err != nil {
+		return d.problem(err)
+	}
+	return nil
+}
+
+// goneLine is an object that was removed after it had been listed, as a server does with what it no longer needs.
+type goneLine struct {
+	Type string `json:"type"` // "gone"
+	Key  string `json:"key"`
+}
+
+func (l goneLine) text() string { return fmt.Sprintf("%s  removed meanwhile", l.Key) }
+
+// fenceLine is the mark by which a later epoch of a node ends an earlier one: nothing at or behind it counts.
+type fenceLine struct {
+	Type    string `json:"type"` // "fence"
+	Epoch   int64  `json:"epoch"`
+	ByEpoch int64  `json:"by_epoch"`
+}
+
+func (l fenceLine) text() string {
+	return fmt.Sprintf("  FENCE: epoch %d ends here, put by epoch %d", l.Epoch, l.ByEpoch)
+}
