@@ -109,7 +109,14 @@ func (e *producerEntry) enter(epoch int16) {
 	}
 }
 
+// remember takes in the newest batch of the producer's epoch. One whose sequence does not follow was only taken because
+// the log had forgotten the producer, as it does when time or a truncation ends what it knew: the producer began anew, and
+// its batches from before are not the first copies of what it sends from now on. So a log that reads its records again
+// remembers what it did when they were appended, or less.
 func (e *producerEntry) remember(b retainedBatch) {
+	if e.retained > 0 && b.lastSequence >= 0 && !batch.SequenceFollows(e.newest().lastSequence, b.firstSequence()) {
+		e.retained = 0
+	}
 	if e.retained == maxRetainedBatches {
 		copy(e.batches[:], e.batches[1:])
 		e.retained--

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-io/tidemark/vfs/memfs"
 )
 
 func TestARefusedBatchChangesNothing(t *testing.T) {
@@ -144,4 +146,47 @@ func TestAFreshRemoteLogReportsZeroUntilItsStartIsEstablished(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, int64(8), start)
 	require.Equal(t, int64(8), l.ReportedLogStart())
+}
+
+// A log forgets a producer whose records are gone or old, and takes whatever it sends next as its first. Recovery, which
+// reads the records from before as well, must not take these for copies of what the producer sends from then on.
+func TestAProducerThatBeganAnewIsNotAnsweredWithItsOldBatches(t *testing.T) {
+	const start = 3 // the producer's first life ends below it
+	forget := map[string]func(l *Log){
+		"its records are trimmed and the log is truncated at its start": func(l *Log) {
+			require.NoError(t, l.SetLogStart(start))
+			require.NoError(t, l.TruncateTo(start))
+		},
+		"it expired": func(l *Log) {
+			l.RemoveExpiredProducers(time.UnixMilli(epochMs).Add(time.Hour), time.Minute)
+		},
+	}
+	for name, forgets := range forget {
+		for _, how := range []string{"clean", "unclean", "power cut"} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				b := makeBench(t, memfs.New())
+				l := b.open(Options{})
+				first := data{records: 1, producer: 3, sequence: 0, seed: 1}
+				second := data{records: 2, producer: 3, sequence: 1, seed: 2}
+				mustAppend(t, l, first)
+				mustAppend(t, l, second)
+				mustAppend(t, l, data{seed: 3})
+				forgets(l)
+				began := l.LogEnd()
+				require.Equal(t, began, mustAppend(t, l, first))
+
+				old := b.env
+				l = stopAndStart(b, l, how)
+				again, err := l.Append(first.build(t), AppendOptions{LeaderEpoch: -1})
+				require.NoError(t, err)
+				require.Equal(t, Appended{BaseOffset: began, LastOffset: began, AppendTime: -1, Duplicate: true}, again)
+				end := l.LogEnd()
+				next, err := l.Append(second.build(t), AppendOptions{LeaderEpoch: -1})
+				require.NoError(t, err)
+				require.Equal(t, Appended{BaseOffset: end, LastOffset: end + 1, AppendTime: -1}, next)
+				require.NoError(t, b.env.Close())
+				require.NoError(t, old.Close())
+			})
+		}
+	}
 }
