@@ -2,15 +2,10 @@ package stream
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 )
-
-// errOverCapacity is a record that the WAL cannot take now because too much is on its way to the store (WAL-9). Nothing
-// was changed.
-var errOverCapacity = errors.New("write-ahead log is over its capacity")
 
 // walLimits are the settings of a WAL.
 type walLimits struct {
@@ -90,7 +85,7 @@ func (q *walQueue) submit(item *walItem, now, proof time.Time) error {
 	}
 	// A record that is larger than the capacity may pass alone, so that it does not wait for ever (F-42).
 	if q.unflushed > 0 && q.unflushed+int64(size) > q.limits.maxUnflushed {
-		return errOverCapacity
+		return ErrOverCapacity
 	}
 	if q.open != nil && q.open.size+size > min(q.limits.batchBytes, Window) {
 		q.seal(now, proof)

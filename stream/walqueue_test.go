@@ -132,7 +132,7 @@ func TestWAL9_ARecordOverTheCapacityChangesNothing(t *testing.T) {
 		q.add(1, i, 1000)
 	}
 	before := *q.walQueue
-	require.ErrorIs(t, q.submit(q.item(1, 5, 100), q.now, q.now), errOverCapacity)
+	require.ErrorIs(t, q.submit(q.item(1, 5, 100), q.now, q.now), ErrOverCapacity)
 	require.Equal(t, before, *q.walQueue)
 	q.seal(q.now, q.now)
 	for _, g := range q.takeUploads()[:1] {
@@ -147,7 +147,7 @@ func TestF42_RecordsAroundTheCapacityPassOrFailAtOnce(t *testing.T) {
 		q := newQueueAt(t, testLimits)
 		q.add(1, 0, size)
 		q.seal(q.now, q.now)
-		require.ErrorIs(t, q.submit(q.item(1, 1, 5000), q.now, q.now), errOverCapacity)
+		require.ErrorIs(t, q.submit(q.item(1, 1, 5000), q.now, q.now), ErrOverCapacity)
 		acked, err := q.finish(q.takeUploads()[0], q.now)
 		require.NoError(t, err)
 		require.Len(t, acked, 1)

@@ -12,29 +12,6 @@ import (
 	"github.com/tidemark-io/tidemark/objstore"
 )
 
-// errWALFailed is a log that acknowledges nothing more. The outcome of what was not acknowledged is unknown: recovery may
-// find it. The node must come back under a new epoch (WAL-11).
-var errWALFailed = errors.New("write-ahead log has failed")
-
-// errWALClosed is a log that takes nothing more.
-var errWALClosed = errors.New("write-ahead log is closed")
-
-// walFencedError is a log that met another writer's object in its next window: a newer epoch of the node has taken over.
-// It matches [errWALFailed].
-type walFencedError struct {
-	// Key is the object's key.
-	Key string
-	// ByEpoch is the node epoch in the object's header, or -1 if it has none that can be read.
-	ByEpoch int64
-}
-
-func (e *walFencedError) Error() string {
-	return fmt.Sprintf("write-ahead log was fenced at %q by node epoch %d", e.Key, e.ByEpoch)
-}
-
-// Is matches [errWALFailed].
-func (e *walFencedError) Is(target error) bool { return target == errWALFailed }
-
 // walWriter writes one epoch's WAL: it runs the uploads that a walQueue decides on, and acknowledges in order.
 //
 // Its goroutines are one for deadlines and one for each upload in flight; close waits for all. An acknowledgement runs in
@@ -78,7 +55,7 @@ func newWALWriter(
 }
 
 // submit hands a record in and returns at once. acked is called when it is durable, with its logical offset, or with an
-// error that matches [errWALFailed]. The payload must not change before that. [errOverCapacity], [ErrRecordTooLarge] and
+// error that matches [ErrWALFailed]. The payload must not change before that. [ErrOverCapacity], [ErrRecordTooLarge] and
 // the failure of the log are returned, and then acked is not called.
 func (w *walWriter) submit(r Record, acked func(offset int64, err error)) error {
 	w.mu.Lock()
@@ -87,7 +64,7 @@ func (w *walWriter) submit(r Record, acked func(offset int64, err error)) error 
 	case w.mu.failed != nil:
 		return w.mu.failed
 	case w.mu.closing:
-		return errWALClosed
+		return ErrClosed
 	}
 	if err := w.mu.queue.submit(&walItem{record: r, acked: acked}, time.Now(), w.proof()); err != nil {
 		return err
@@ -131,7 +108,7 @@ func (w *walWriter) close(ctx context.Context) error {
 	w.mu.Unlock()
 	err := w.flush(ctx)
 	if err != nil {
-		w.fail(fmt.Errorf("%w: closed before it was flushed: %w", errWALFailed, err))
+		w.fail(fmt.Errorf("%w: closed before it was flushed: %w", ErrWALFailed, err))
 	}
 	w.cancel()
 	w.all.Wait()
@@ -200,7 +177,7 @@ func (w *walWriter) upload(g *walGroup) {
 			return // fail or close has told the callers
 		}
 		if err := w.mu.queue.checkAge(g, time.Now()); err != nil { // reads only what never changes
-			w.fail(fmt.Errorf("%w: %w", errWALFailed, err))
+			w.fail(fmt.Errorf("%w: %w", ErrWALFailed, err))
 			return
 		}
 	}
@@ -220,7 +197,7 @@ func (w *walWriter) put(key string, object []byte) error {
 	case objstore.Retriable(err) || w.ctx.Err() != nil:
 		return errPutAgain
 	}
-	return fmt.Errorf("%w: %w", errWALFailed, err)
+	return fmt.Errorf("%w: %w", ErrWALFailed, err)
 }
 
 // compare looks at the object that took the key: an earlier try of this group, or another writer's.
@@ -230,11 +207,11 @@ func (w *walWriter) compare(key string, object []byte) error {
 	case err == nil && bytes.Equal(found, object):
 		return nil
 	case err == nil:
-		return &walFencedError{Key: key, ByEpoch: epochIn(key, found)}
+		return &WALFencedError{Key: key, ByEpoch: epochIn(key, found)}
 	case objstore.Retriable(err) || errors.Is(err, objstore.ErrNotFound) || w.ctx.Err() != nil:
 		return errPutAgain
 	}
-	return fmt.Errorf("%w: %w", errWALFailed, err)
+	return fmt.Errorf("%w: %w", ErrWALFailed, err)
 }
 
 func epochIn(key string, object []byte) int64 {
@@ -279,7 +256,7 @@ func (w *walWriter) finish(g *walGroup) {
 		}
 	}
 	if err != nil {
-		w.failLocked(fmt.Errorf("%w: %w", errWALFailed, err))
+		w.failLocked(fmt.Errorf("%w: %w", ErrWALFailed, err))
 	}
 	w.startUploadsLocked()
 	w.deliverAndUnlock()

@@ -67,11 +67,11 @@ func (w *walTest) append(size int) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			text := fmt.Sprint(base)
-			var fenced *walFencedError
+			var fenced *WALFencedError
 			switch {
 			case errors.As(err, &fenced):
 				text += fmt.Sprintf(" fenced by %d", fenced.ByEpoch)
-			case errors.Is(err, errWALFailed):
+			case errors.Is(err, ErrWALFailed):
 				text += " failed"
 			}
 			w.acks = append(w.acks, text)
@@ -183,10 +183,10 @@ func TestF6_AnotherWritersObjectFencesTheLog(t *testing.T) {
 		gate.Open()
 		require.Equal(t, []string{"0", "1 fenced by 13", "2 fenced by 13", "3 fenced by 13"}, w.acked())
 		err := w.append(10)
-		var fenced *walFencedError
+		var fenced *WALFencedError
 		require.ErrorAs(t, err, &fenced)
-		require.Equal(t, walFencedError{Key: w.key(1), ByEpoch: 13}, *fenced)
-		require.ErrorIs(t, w.flush(t.Context()), errWALFailed)
+		require.Equal(t, WALFencedError{Key: w.key(1), ByEpoch: 13}, *fenced)
+		require.ErrorIs(t, w.flush(t.Context()), ErrWALFailed)
 		got, err := w.base.Get(t.Context(), w.key(1))
 		require.NoError(t, err)
 		require.Equal(t, fence, got, "F08: the other writer's object is as it was")
@@ -253,7 +253,7 @@ func TestF10_AFullLogTakesRecordsAgainOnceItHasRoom(t *testing.T) {
 		gate := faultstore.NewGate(faultstore.Writes)
 		w.store.SetInjector(gate.Inject)
 		require.NoError(t, w.append(700_000))
-		require.ErrorIs(t, w.append(700_000), errOverCapacity)
+		require.ErrorIs(t, w.append(700_000), ErrOverCapacity)
 		require.NoError(t, w.append(100_000), "a smaller one fits")
 		gate.Open()
 		require.Equal(t, []string{"0"}, w.acked())
@@ -270,7 +270,7 @@ func TestCloseFlushesAndRefuses(t *testing.T) {
 		}
 		require.NoError(t, w.close(t.Context()))
 		require.Len(t, w.acked(), 10)
-		require.ErrorIs(t, w.append(10), errWALClosed)
+		require.ErrorIs(t, w.append(10), ErrClosed)
 	})
 }
 
