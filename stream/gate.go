@@ -1,0 +1,160 @@
+package stream
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// gate admits appends in the order in which they come: none overtakes another, however small it is (WAL-10). What it
+// guards is memory: frames that are on their way to the store, and records in the log cache.
+//
+//	enter --> [ waiters, first come first served ] --> reserved --leave--> in the log cache
+type gate struct {
+	maxReserved int64        // bytes of frames that may be on their way (WAL-9)
+	capacity    int64        // bytes that those and the log cache may have together (LC-7)
+	cached      func() int64 // the cost of the log cache; must not block
+	pressed     func()       // an append waits for the log cache; must not block
+
+	mu struct {
+		sync.Mutex
+		reserved int64
+		waiters  []*waiter
+		failed   error
+	}
+}
+
+type waiter struct {
+	bytes int64
+	done  chan struct{} // closed when admitted or failed
+	err   error
+}
+
+func newGate(maxReserved, capacity int64, cached func() int64, pressed func()) *gate {
+	return &gate{maxReserved: maxReserved, capacity: capacity, cached: cached, pressed: pressed}
+}
+
+// enter waits until bytes may be reserved. More than the gate ever has room for passes when it is alone (F-42).
+func (g *gate) enter(ctx context.Context, bytes int64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	w := &waiter{bytes: bytes, done: make(chan struct{})}
+	g.mu.Lock()
+	if g.mu.failed != nil {
+		defer g.mu.Unlock()
+		return g.mu.failed
+	}
+	g.mu.waiters = append(g.mu.waiters, w)
+	g.admitAndUnlock()
+	select {
+	case <-w.done:
+		return w.err
+	case <-ctx.Done():
+		return g.giveUp(ctx, w)
+	}
+}
+
+// tryEnter is enter for a caller that does not wait: [ErrOverCapacity].
+func (g *gate) tryEnter(bytes int64) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.mu.failed != nil:
+		return g.mu.failed
+	case len(g.mu.waiters) > 0 || !g.fitsLocked(bytes):
+		return ErrOverCapacity
+	}
+	g.mu.reserved += bytes
+	return nil
+}
+
+// giveUp takes a waiter out whose caller waits no longer. One that was admitted at the same moment stays admitted.
+func (g *gate) giveUp(ctx context.Context, w *waiter) error {
+	g.mu.Lock()
+	i := slices.Index(g.mu.waiters, w)
+	if i < 0 {
+		g.mu.Unlock()
+		return w.err
+	}
+	g.mu.waiters = slices.Delete(g.mu.waiters, i, i+1)
+	g.admitAndUnlock() // those behind it may fit
+	return ctx.Err()
+}
+
+// leave gives back what was reserved.
+func (g *gate) leave(bytes int64) {
+	g.mu.Lock()
+	g.mu.reserved -= bytes
+	g.admitAndUnlock()
+}
+
+// recheck looks again, since the log cache has become smaller.
+func (g *gate) recheck() {
+	g.mu.Lock()
+	g.admitAndUnlock()
+}
+
+// fail ends the gate: everybody who waits, and who comes later, gets the error.
+func (g *gate) fail(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.failed != nil {
+		return
+	}
+	g.mu.failed = err
+	for _, w := range g.mu.waiters {
+		w.err = err
+		close(w.done)
+	}
+	g.mu.waiters = nil
+}
+
+func (g *gate) fitsLocked(bytes int64) bool {
+	return g.fitsLogLocked(bytes) && g.fitsCacheLocked()
+}
+
+func (g *gate) fitsLogLocked(bytes int64) bool {
+	return g.mu.reserved == 0 || g.mu.reserved+bytes <= g.maxReserved
+}
+
+func (g *gate) fitsCacheLocked() bool { return g.mu.reserved+g.cached() < g.capacity }
+
+// admitAndUnlock lets those at the head in for whom there is room.
+func (g *gate) admitAndUnlock() {
+	for len(g.mu.waiters) > 0 && g.fitsLocked(g.mu.waiters[0].bytes) {
+		w := g.mu.waiters[0]
+		g.mu.waiters = g.mu.waiters[1:]
+		g.mu.reserved += w.bytes
+		close(w.done)
+	}
+	pressed := len(g.mu.waiters) > 0 && !g.fitsCacheLocked()
+	g.mu.Unlock()
+	if pressed {
+		g.pressed()
+	}
+}
+
+// Admission is room for appends that was taken before their offsets are, so that placing them does not wait (WAL-10). It
+// is for one goroutine at a time.
+type Admission struct {
+	gate *gate
+	left int64
+}
+
+// take gives a part of the admission to a record that is placed.
+func (a *Admission) take(bytes int64) bool {
+	if bytes > a.left {
+		return false
+	}
+	a.left -= bytes
+	return true
+}
+
+// Release gives back what was not used. Calling it again does nothing.
+func (a *Admission) Release() {
+	if a.left > 0 {
+		a.gate.leave(a.left)
+	}
+	a.left = 0
+}
