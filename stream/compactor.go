@@ -90,4 +90,6 @@ func (c *compactor) run(ctx context.Context) { <-ctx.Done() }
 func (c *compactor) setRound(ctx context.Context) (more bool, err error) { return false, nil }
 
 // objectRound runs one pass over the objects of one stream (CP-13 to CP-16).
-func (c *compactor) objectRound(ctx context.Context, s catalog.StreamID, major bool) error { return nil }
+func (c *compactor) objectRound(ctx context.Context, s catalog.StreamID, major bool) error {
+	return nil
+}
