@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,8 @@ type gateTest struct {
 	*gate
 	cost    int64
 	pressed int
+
+	mutex   sync.Mutex
 	entered []string
 }
 
@@ -32,6 +35,8 @@ func (g *gateTest) come(ctx context.Context, name string, bytes int64) {
 		if err := g.enter(ctx, bytes); err != nil {
 			name += ": " + err.Error()
 		}
+		g.mutex.Lock()
+		defer g.mutex.Unlock()
 		g.entered = append(g.entered, name)
 	}()
 	synctest.Wait()
