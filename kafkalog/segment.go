@@ -25,9 +25,10 @@ type segment struct {
 	// cutAt is where the file was cut in place after this segment was replaced in the view by a shorter one. Bytes from
 	// there on may be foreign. For readers.
 	cutAt   atomic.Int64
-	gone    atomic.Bool // its files are retired, so nothing in it has to become durable
-	max     maxStamp    // for readers
-	finding sync.Mutex  // held while max is found
+	synced  atomic.Int64 // bytes that a sync covered since this process opened or created the segment, see syncedSize
+	gone    atomic.Bool  // its files are retired, so nothing in it has to become durable
+	max     maxStamp     // for readers
+	finding sync.Mutex   // held while max is found
 
 	openedAt   int64 // size when this process opened or created the segment
 	unindexed  int64 // bytes since the last index entry

@@ -46,9 +46,10 @@ type flushJob struct {
 	end     int64 // log end that becomes durable
 	flushed int64 // recovery point that results
 	active  *segment
-	records bool // the active segment has unsynced records
-	indexes bool // write and sync its indexes as well
-	names   bool // make new names durable
+	size    int64 // of the active segment
+	records bool  // the active segment has unsynced records
+	indexes bool  // write and sync its indexes as well
+	names   bool  // make new names durable
 }
 
 // putBack makes dirty again what a flush took over and did not get to, and returns its failure, which may pass.
@@ -69,7 +70,8 @@ func (l *Log) planFlush(indexes bool) (flushJob, error) {
 	active := l.view.Load().active()
 	end := l.end.Load()
 	job := flushJob{
-		end: end, flushed: min(end, l.mu.hole), active: active, records: active.dirty, indexes: indexes, names: true,
+		end: end, flushed: min(end, l.mu.hole), active: active, size: active.size.Load(),
+		records: active.dirty, indexes: indexes, names: true,
 	}
 	if l.neverHeldRecords() {
 		job.records, job.indexes, job.names = false, false, false
@@ -102,6 +104,7 @@ func (job *flushJob) run(l *Log) error {
 		if err := job.active.syncRecords(); err != nil {
 			return err
 		}
+		job.active.noteSynced(job.size)
 	}
 	if job.indexes {
 		if err := job.active.syncIndexes(); err != nil {

@@ -1,0 +1,76 @@
+package kafkalog
+
+import "slices"
+
+// Tail is the records of a log that no sync of the log has covered, all of them in the file of its active segment. Who
+// keeps a copy of these bytes elsewhere, durably, and puts them back into that file after a power cut, before [Open], has
+// made the records durable as well as [Log.SyncTo] would have.
+type Tail struct {
+	Base     int64 // base offset of the active segment, which names its file
+	Position int64 // of the first byte in that file
+	Size     int64 // bytes: whole batches
+	End      int64 // the log end behind them
+
+	segment *segment
+}
+
+// UnsyncedTail returns the records that a [Log.SyncTo] would make durable. It is false when there is more to that than the
+// bytes of one file that is known to be there after a power cut: a segment was just begun, an older one is still being
+// flushed, a truncation is to be finished, or the log takes no more appends. It does not wait for the device.
+func (l *Log) UnsyncedTail() (Tail, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.writable() != nil || l.mu.trimOwed || l.mu.hole != never || l.sealed.stalled.Load() ||
+		l.names.synced.Load() < l.names.changed.Load() || !l.env.roll.settled(&l.rollJobs) {
+		return Tail{}, false
+	}
+	active := l.view.Load().active()
+	from, size := active.syncedSize(), active.size.Load()
+	return Tail{Base: active.base, Position: from, Size: size - from, End: l.end.Load(), segment: active}, true
+}
+
+// From returns what of the tail lies at or behind a position of the file, which has to be the end of a batch.
+func (t Tail) From(position int64) Tail {
+	if skip := position - t.Position; skip > 0 {
+		t.Position, t.Size = position, t.Size-skip
+	}
+	return t
+}
+
+// AppendTo appends the bytes to dst. They come from the page cache, mostly. The error is of class [ErrStorage].
+func (t Tail) AppendTo(dst []byte) ([]byte, error) {
+	if t.Size <= 0 {
+		return dst, nil
+	}
+	reader, err := t.segment.reader()
+	if err != nil {
+		return dst, err
+	}
+	defer reader.close()
+	n := len(dst)
+	dst = slices.Grow(dst, int(t.Size))[:n+int(t.Size)]
+	if err := reader.readAt(dst[n:], t.Position); err != nil {
+		return dst[:n], err
+	}
+	return dst, nil
+}
+
+// syncedSize is how many bytes of the file survive a power cut.
+func (s *segment) syncedSize() int64 { return max(s.openedAt, s.synced.Load()) }
+
+// noteSynced says that an fsync has covered the first size bytes of the file.
+func (s *segment) noteSynced(size int64) {
+	for {
+		old := s.synced.Load()
+		if size <= old || s.synced.CompareAndSwap(old, size) {
+			return
+		}
+	}
+}
+
+// settled reports whether no job of the queue is left and none has failed.
+func (f *rollFlusher) settled(q *rollQueue) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return q.err == nil && q.done == q.taken
+}
