@@ -87,7 +87,7 @@ type Catalog interface {
 	// Commit makes written objects part of their streams, or replaces objects by compacted ones (MD-9).
 	// [ErrRedundant], [ErrObjectNotPrepared], [ErrObjectIDInUse], [ErrStreamNotExist], [ErrStreamNotOpened],
 	// [ErrStreamFenced], [ErrExpiredEpoch], [ErrNotContiguous], [ErrOffsetOutOfRange], [ErrCompactionLosesData],
-	// [ErrInvalidArgument].
+	// [ErrInvalidArgument], [ErrTooLarge].
 	Commit(ctx context.Context, n Node, c Commit) error
 
 	// CompactStream replaces objects of one stream by one, or by none if all of it lies below the start (MD-10). Errors

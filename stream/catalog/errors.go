@@ -34,3 +34,6 @@ var (
 
 // ErrUnavailable is metadata that cannot be reached. What was asked for may have been applied, or may be later.
 var ErrUnavailable = errors.New("metadata is not available")
+
+// ErrTooLarge is a call that does not fit into one change of the metadata. Nothing was done; a smaller one may do.
+var ErrTooLarge = errors.New("too large for one change of the metadata")

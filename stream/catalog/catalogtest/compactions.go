@@ -86,6 +86,7 @@ func testUploadRefused(s *suite) {
 		"one id for two objects":   {sameID, catalog.ErrObjectIDInUse},
 		"an id that is not ours":   {unprepared, catalog.ErrObjectNotPrepared},
 		"nothing":                  {catalog.Commit{Object: catalog.NoObject}, catalog.ErrInvalidArgument},
+		"an object of nothing":     {upload(), catalog.ErrInvalidArgument},
 		"nothing to put ranges in": {catalog.Commit{Object: catalog.NoObject, Ranges: []catalog.Range{span(ids[0], 10, 20)}}, catalog.ErrInvalidArgument},
 	} {
 		s.Run(name, func() { s.refused(c.want, func() error { return s.Commit(s.Context(), a, c.commit) }) })
@@ -146,6 +147,10 @@ func testCompactionRefused(s *suite) {
 		"a stream object as source": {compact([]catalog.ObjectID{plain}, span(ids[0], 30, 40)), catalog.ErrInvalidArgument},
 		"a source twice":            {compact([]catalog.ObjectID{two, two}, span(ids[0], 10, 30)), catalog.ErrInvalidArgument},
 		"nothing comes out":         {catalog.Commit{Object: catalog.NoObject, Compacted: both}, catalog.ErrCompactionLosesData},
+		"nothing to put ranges in": {catalog.Commit{
+			Object: catalog.NoObject, Compacted: []catalog.ObjectID{two}, Ranges: []catalog.Range{span(ids[0], 10, 30)},
+		}, catalog.ErrInvalidArgument},
+		"an empty range": {compact([]catalog.ObjectID{two}, span(ids[0], 10, 30), span(ids[0], 30, 30)), catalog.ErrInvalidArgument},
 	} {
 		s.Run(name, func() { s.refused(c.want, func() error { return s.Commit(s.Context(), n, c.commit) }) })
 	}
@@ -239,6 +244,16 @@ func testStreamCompactionRefused(s *suite) {
 		"foreign source":      {with(func(c *catalog.StreamCompaction) { c.Sources = []catalog.ObjectID{one, other} }), catalog.ErrInvalidArgument},
 		"too few operations":  {with(func(c *catalog.StreamCompaction) { c.Operations = c.Operations[:1] }), catalog.ErrInvalidArgument},
 		"dropping the living": {with(func(c *catalog.StreamCompaction) { c.Object = catalog.NoObject }), catalog.ErrCompactionLosesData},
+		"no such operation":   {with(func(c *catalog.StreamCompaction) { c.Operations = []catalog.Operation{0, 3} }), catalog.ErrInvalidArgument},
+		"F36 a component in use": {with(func(c *catalog.StreamCompaction) {
+			c.DeadComponents = []catalog.ObjectID{three}
+		}), catalog.ErrInvalidArgument},
+		"F36 a component that is being written": {with(func(c *catalog.StreamCompaction) {
+			c.DeadComponents = []catalog.ObjectID{c.Object}
+		}), catalog.ErrInvalidArgument},
+		"F36 a component that never was": {with(func(c *catalog.StreamCompaction) {
+			c.DeadComponents = []catalog.ObjectID{c.Object + 1}
+		}), catalog.ErrInvalidArgument},
 	} {
 		s.Run(name, func() { s.refused(c.want, func() error { return s.CompactStream(s.Context(), a, c.compaction) }) })
 	}

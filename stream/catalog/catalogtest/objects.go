@@ -105,8 +105,13 @@ func (s *state) checkIDs(c catalog.Commit) error {
 	if c.Object != catalog.NoObject && s.isLive(c.Object) || c.Object == catalog.NoObject && all {
 		return catalog.ErrRedundant
 	}
-	if len(ids) == 0 && len(c.Compacted) == 0 {
+	switch {
+	case len(ids) == 0 && len(c.Compacted) == 0:
 		return fmt.Errorf("%w: a commit of nothing", catalog.ErrInvalidArgument)
+	case c.Object == catalog.NoObject && len(c.Ranges) > 0:
+		return fmt.Errorf("%w: ranges without an object", catalog.ErrInvalidArgument)
+	case c.Object != catalog.NoObject && len(c.Ranges) == 0 && len(c.Compacted) == 0:
+		return fmt.Errorf("%w: object %d holds nothing", catalog.ErrInvalidArgument, c.Object)
 	}
 	return s.checkFresh(ids)
 }
@@ -135,9 +140,6 @@ func outputs(c catalog.Commit) []catalog.Range {
 // addUpload is step 4 of MD-9.
 func (s *state) addUpload(n catalog.Node, c catalog.Commit) error {
 	seen := map[catalog.StreamID]bool{}
-	if c.Object == catalog.NoObject && len(c.Ranges) > 0 {
-		return fmt.Errorf("%w: ranges without an object", catalog.ErrInvalidArgument)
-	}
 	for _, r := range outputs(c) {
 		row, known := s.streams[r.Stream]
 		switch {
@@ -196,6 +198,9 @@ func (s *state) replaceSets(n catalog.Node, c catalog.Commit) error {
 		return known && r.End > row.Start
 	}
 	for _, r := range outputs(c) {
+		if r.End <= r.Start {
+			return fmt.Errorf("%w: stream %d from %d to %d", catalog.ErrInvalidArgument, r.Stream, r.Start, r.End)
+		}
 		if row, known := s.streams[r.Stream]; known && r.End > row.End {
 			return fmt.Errorf("%w: stream %d ends at %d, not %d", catalog.ErrOffsetOutOfRange, r.Stream, row.End, r.End)
 		}
@@ -323,7 +328,16 @@ func (s *state) sources(c catalog.StreamCompaction) ([]catalog.StreamObjectState
 		if !known || o.Stream != c.Stream || slices.Contains(c.Sources[:i], id) {
 			return nil, fmt.Errorf("%w: %d is no object of stream %d", catalog.ErrInvalidArgument, id, c.Stream)
 		}
+		if c.Operations[i] > catalog.DeepDelete {
+			return nil, fmt.Errorf("%w: operation %d", catalog.ErrInvalidArgument, c.Operations[i])
+		}
 		sources = append(sources, o)
+	}
+	for _, id := range c.DeadComponents {
+		_, prepared := s.prepared[id]
+		if id < 0 || id >= s.nextObject || !slices.Contains(c.Sources, id) && (prepared || s.isLive(id)) {
+			return nil, fmt.Errorf("%w: component %d is not dead", catalog.ErrInvalidArgument, id)
+		}
 	}
 	return sources, nil
 }
