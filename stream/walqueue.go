@@ -34,6 +34,7 @@ type walGroup struct {
 	window   int64
 	items    []*walItem // in the order of submission
 	size     int        // of the frames
+	cost     int64      // of those that count against the capacity
 	first    time.Time  // when the first record came
 	proof    time.Time  // when the node's epoch was last known to be current, at the seal
 	trim     int64
@@ -70,11 +71,12 @@ type walQueue struct {
 	unflushed  int64
 	lastSeal   time.Time
 	sealedOnce bool
-	trim       int64
+	trim       int64 // goes into the groups that are sealed from now on
+	sealedTrim int64 // is in the newest sealed group
 }
 
 func newWALQueue(limits walLimits, start int64) *walQueue {
-	return &walQueue{limits: limits, next: start, trim: -1}
+	return &walQueue{limits: limits, next: start, trim: -1, sealedTrim: -1}
 }
 
 // submit places a record (WAL-1, WAL-9) and seals what is due. proof is the newest one of the node's epoch.
@@ -83,8 +85,13 @@ func (q *walQueue) submit(item *walItem, now, proof time.Time) error {
 	if size > Window {
 		return fmt.Errorf("%w: a frame of %d bytes", ErrRecordTooLarge, size)
 	}
-	// A record that is larger than the capacity may pass alone, so that it does not wait for ever (F-42).
-	if q.unflushed > 0 && q.unflushed+int64(size) > q.limits.maxUnflushed {
+	// A record that is larger than the capacity may pass alone, so that it does not wait for ever (F-42). A sentinel takes
+	// no room, so that what was admitted fits.
+	cost := int64(size)
+	if item.record.IsSentinel() {
+		cost = 0
+	}
+	if q.unflushed > 0 && q.unflushed+cost > q.limits.maxUnflushed {
 		return ErrOverCapacity
 	}
 	if q.open != nil && q.open.size+size > min(q.limits.batchBytes, Window) {
@@ -95,7 +102,8 @@ func (q *walQueue) submit(item *walItem, now, proof time.Time) error {
 	}
 	q.open.items = append(q.open.items, item)
 	q.open.size += size
-	q.unflushed += int64(size)
+	q.open.cost += cost
+	q.unflushed += cost
 	q.tick(now, proof)
 	return nil
 }
@@ -131,7 +139,7 @@ func (q *walQueue) seal(now, proof time.Time) {
 		item.offset = offset
 		offset += int64(FrameLen(item.record))
 	}
-	q.open = nil
+	q.open, q.sealedTrim = nil, q.trim
 	q.next += Window
 	q.lastSeal, q.sealedOnce = now, true
 	q.sealed = append(q.sealed, g)
@@ -157,7 +165,7 @@ func (q *walQueue) finish(g *walGroup, now time.Time) (acked []*walGroup, err er
 		}
 		q.sealed = q.sealed[1:]
 		q.started--
-		q.unflushed -= int64(head.size)
+		q.unflushed -= head.cost
 		acked = append(acked, head)
 	}
 	return acked, nil

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -20,7 +19,7 @@ type walWriter struct {
 	store  objstore.Store
 	prefix WALPrefix
 	epoch  int64
-	proof  func() time.Time // when the node's epoch was last known to be current
+	hooks  walHooks
 	ctx    context.Context  // ends the uploads
 	cancel context.CancelFunc
 	wake   chan struct{} // the deadline has changed
@@ -37,16 +36,27 @@ type walWriter struct {
 	}
 }
 
+// walHooks is what the writer asks and tells its owner. None may block or call the writer; all must be safe for concurrent
+// use. Those that tell may be nil.
+type walHooks struct {
+	// proof is when the node's epoch was last known to be current.
+	proof func() time.Time
+	// stored tells of a group that is acknowledged, before any of its records is. It runs under the writer's lock.
+	stored func(g *walGroup)
+	// retried tells of a PUT that is tried again.
+	retried func(e PutRetriedEvent)
+}
+
 type walAck struct {
 	item *walItem
 	err  error
 }
 
-// newWALWriter begins the log of an epoch at a window. proof must be safe for concurrent use and not block.
+// newWALWriter begins the log of an epoch at a window.
 func newWALWriter(
-	store objstore.Store, prefix WALPrefix, epoch, start int64, limits walLimits, proof func() time.Time,
+	store objstore.Store, prefix WALPrefix, epoch, start int64, limits walLimits, hooks walHooks,
 ) *walWriter {
-	w := &walWriter{store: store, prefix: prefix, epoch: epoch, proof: proof, wake: make(chan struct{}, 1)}
+	w := &walWriter{store: store, prefix: prefix, epoch: epoch, hooks: hooks, wake: make(chan struct{}, 1)}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.mu.queue = newWALQueue(limits, start)
 	w.mu.idle = make(chan struct{})
@@ -66,7 +76,7 @@ func (w *walWriter) submit(r Record, acked func(offset int64, err error)) error 
 	case w.mu.closing:
 		return ErrClosed
 	}
-	if err := w.mu.queue.submit(&walItem{record: r, acked: acked}, time.Now(), w.proof()); err != nil {
+	if err := w.mu.queue.submit(&walItem{record: r, acked: acked}, time.Now(), w.hooks.proof()); err != nil {
 		return err
 	}
 	w.startUploadsLocked()
@@ -81,11 +91,33 @@ func (w *walWriter) trim(offset int64) {
 	w.mu.queue.setTrim(offset)
 }
 
+// seal sends what is open on its way (WAL-2 c).
+func (w *walWriter) seal() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.queue.seal(time.Now(), w.hooks.proof())
+	w.startUploadsLocked()
+}
+
+// carriesTrim reports whether a group was sealed that carries the newest trim offset (WAL-20).
+func (w *walWriter) carriesTrim() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mu.queue.sealedTrim == w.mu.queue.trim
+}
+
+// nextWindow is where the log's next group goes, and the next log may begin once this one is closed.
+func (w *walWriter) nextWindow() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mu.queue.next
+}
+
 // flush seals what is open and waits until nothing is on its way: nil if the log is well then.
 func (w *walWriter) flush(ctx context.Context) error {
 	for {
 		w.mu.Lock()
-		w.mu.queue.seal(time.Now(), w.proof())
+		w.mu.queue.seal(time.Now(), w.hooks.proof())
 		w.startUploadsLocked()
 		err, done, idle := w.mu.failed, w.quietLocked(), w.mu.idle
 		w.mu.Unlock()
@@ -133,7 +165,7 @@ func (w *walWriter) keepDeadlines() {
 	defer timer.Stop()
 	for {
 		w.mu.Lock()
-		w.mu.queue.tick(time.Now(), w.proof())
+		w.mu.queue.tick(time.Now(), w.hooks.proof())
 		w.startUploadsLocked()
 		due, waiting := w.mu.queue.deadline()
 		w.mu.Unlock()
@@ -157,9 +189,14 @@ func (w *walWriter) startUploadsLocked() {
 	}
 }
 
+// key is where the object of a window lies.
+func (w *walWriter) key(window int64) string {
+	return w.prefix.Key(WALKey{Epoch: w.epoch, Start: window})
+}
+
 // upload stores a group, however often it takes, and settles what follows from the outcome (3.5).
 func (w *walWriter) upload(g *walGroup) {
-	key := w.prefix.Key(WALKey{Epoch: w.epoch, Start: g.window})
+	key := w.key(g.window)
 	header := WALHeader{Start: g.window, Node: w.prefix.Node, Epoch: w.epoch, Trim: g.trim}
 	object := EncodeWALObject(header, g.records())
 	for try := 0; ; try++ {
@@ -173,7 +210,7 @@ func (w *walWriter) upload(g *walGroup) {
 			w.fail(err)
 			return
 		}
-		if !w.waitToRetry(try) {
+		if !w.waitToRetry(key, try, err) {
 			return // fail or close has told the callers
 		}
 		if err := w.mu.queue.checkAge(g, time.Now()); err != nil { // reads only what never changes
@@ -195,7 +232,7 @@ func (w *walWriter) put(key string, object []byte) error {
 	case errors.Is(err, objstore.ErrExists):
 		return w.compare(key, object)
 	case objstore.Retriable(err) || w.ctx.Err() != nil:
-		return errPutAgain
+		return fmt.Errorf("%w: %w", errPutAgain, err)
 	}
 	return fmt.Errorf("%w: %w", ErrWALFailed, err)
 }
@@ -209,7 +246,7 @@ func (w *walWriter) compare(key string, object []byte) error {
 	case err == nil:
 		return &WALFencedError{Key: key, ByEpoch: epochIn(key, found)}
 	case objstore.Retriable(err) || errors.Is(err, objstore.ErrNotFound) || w.ctx.Err() != nil:
-		return errPutAgain
+		return fmt.Errorf("%w: %w", errPutAgain, err)
 	}
 	return fmt.Errorf("%w: %w", ErrWALFailed, err)
 }
@@ -222,24 +259,13 @@ func epochIn(key string, object []byte) int64 {
 	return h.Epoch
 }
 
-// Back-off between two tries of one PUT.
-const (
-	minRetry = time.Second
-	maxRetry = time.Minute
-	jitter   = time.Second
-)
-
 // waitToRetry waits before the next try; false if the log has ended.
-func (w *walWriter) waitToRetry(try int) bool {
-	delay := min(minRetry<<min(try, 6), maxRetry) + rand.N(jitter)
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-w.ctx.Done():
-		return false
+func (w *walWriter) waitToRetry(key string, try int, err error) bool {
+	delay := retryDelay(try)
+	if w.hooks.retried != nil && w.ctx.Err() == nil {
+		w.hooks.retried(PutRetriedEvent{Key: key, Try: try + 1, Delay: delay, Err: err})
 	}
+	return pause(w.ctx, delay) == nil
 }
 
 // finish notes that a group is stored, and acknowledges what that completes.
@@ -251,6 +277,9 @@ func (w *walWriter) finish(g *walGroup) {
 	}
 	acked, err := w.mu.queue.finish(g, time.Now())
 	for _, group := range acked {
+		if w.hooks.stored != nil {
+			w.hooks.stored(group)
+		}
 		for _, item := range group.items {
 			w.mu.acks = append(w.mu.acks, walAck{item, nil})
 		}

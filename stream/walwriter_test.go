@@ -51,7 +51,7 @@ func runWAL(t *testing.T, test func(t *testing.T, w *walTest)) {
 			batchBytes: 1 << 20, batchInterval: 250 * time.Millisecond, maxUnflushed: 1 << 20, inflight: 3,
 			maxPutAge: 10 * time.Minute,
 		}
-		w.walWriter = newWALWriter(w.store, testPrefix, 12, 0, limits, proof)
+		w.walWriter = newWALWriter(w.store, testPrefix, 12, 0, limits, walHooks{proof: proof})
 		test(t, w)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel() // what is on its way fails
@@ -92,7 +92,7 @@ func (w *walTest) appendAlone() {
 	w.t.Helper()
 	w.mustAppend()
 	w.walWriter.mu.Lock()
-	w.walWriter.mu.queue.seal(time.Now(), w.proof())
+	w.walWriter.mu.queue.seal(time.Now(), w.hooks.proof())
 	w.startUploadsLocked()
 	w.walWriter.mu.Unlock()
 }
@@ -108,7 +108,7 @@ func (w *walTest) acked() []string {
 	return append([]string{}, w.acks...)
 }
 
-func (w *walTest) key(window int64) string {
+func (w *walTest) windowKey(window int64) string {
 	return testPrefix.Key(WALKey{Epoch: 12, Start: window * Window})
 }
 
@@ -118,7 +118,7 @@ func TestWAL3_ALoneAppendCostsOnePutAndNothingElse(t *testing.T) {
 		w.mustAppend()
 		require.Equal(t, []string{"0"}, w.acked())
 		require.Equal(t, begun, time.Now(), "no time has passed")
-		require.Equal(t, "put-if-absent "+w.key(0)+" +115\n", w.trace.String())
+		require.Equal(t, "put-if-absent "+w.windowKey(0)+" +115\n", w.trace.String())
 	})
 }
 
@@ -148,10 +148,10 @@ func TestF4_AcknowledgementsWaitForEveryEarlierPut(t *testing.T) {
 		for _, op := range held {
 			byKey[op.Key] = op
 		}
-		gate.Release(byKey[w.key(2)])
-		gate.Release(byKey[w.key(1)])
+		gate.Release(byKey[w.windowKey(2)])
+		gate.Release(byKey[w.windowKey(1)])
 		require.Empty(t, w.acked())
-		gate.Release(byKey[w.key(0)])
+		gate.Release(byKey[w.windowKey(0)])
 		require.Equal(t, []string{"0", "1", "2"}, w.acked())
 	})
 }
@@ -173,8 +173,8 @@ func TestF6_AnotherWritersObjectFencesTheLog(t *testing.T) {
 		w.mustAppend()
 		require.Equal(t, []string{"0"}, w.acked())
 		fence := EncodeWALObject(WALHeader{Start: Window, Node: 5, Epoch: 13, Trim: -1}, []Record{Sentinel()})
-		require.NoError(t, w.base.Put(t.Context(), w.key(1), fence))
-		gate := faultstore.NewGate(faultstore.Matching(objstore.OpPutIfAbsent, w.key(1)))
+		require.NoError(t, w.base.Put(t.Context(), w.windowKey(1), fence))
+		gate := faultstore.NewGate(faultstore.Matching(objstore.OpPutIfAbsent, w.windowKey(1)))
 		w.store.SetInjector(gate.Inject)
 		for range 3 {
 			w.appendAlone()
@@ -185,9 +185,9 @@ func TestF6_AnotherWritersObjectFencesTheLog(t *testing.T) {
 		err := w.append(10)
 		var fenced *WALFencedError
 		require.ErrorAs(t, err, &fenced)
-		require.Equal(t, WALFencedError{Key: w.key(1), ByEpoch: 13}, *fenced)
+		require.Equal(t, WALFencedError{Key: w.windowKey(1), ByEpoch: 13}, *fenced)
 		require.ErrorIs(t, w.flush(t.Context()), ErrWALFailed)
-		got, err := w.base.Get(t.Context(), w.key(1))
+		got, err := w.base.Get(t.Context(), w.windowKey(1))
 		require.NoError(t, err)
 		require.Equal(t, fence, got, "F08: the other writer's object is as it was")
 	})
@@ -242,7 +242,7 @@ func TestF9_ADefiniteRefusalFailsTheLogAtOnce(t *testing.T) {
 		require.Equal(t, begun, time.Now())
 		err := w.append(10)
 		require.ErrorIs(t, err, objstore.ErrDenied)
-		require.ErrorContains(t, err, w.key(0))
+		require.ErrorContains(t, err, w.windowKey(0))
 		require.ErrorContains(t, err, "mem://")
 		require.Equal(t, 1, w.store.Calls())
 	})

@@ -1,0 +1,204 @@
+package stream
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tidemark-io/tidemark/objstore"
+)
+
+// walLedger knows which objects of this epoch's WAL are stored, up to where their records are committed, and which of them
+// may therefore go (3.7). It does no I/O and reads no clock; its owner locks it.
+//
+//	             trim, persisted in a later object
+//	[covered] [covered] | [acknowledged] [acknowledged] [newest]
+//	 deletable                                           never: it carries the trim
+type walLedger struct {
+	objects   []walStored // those that are not deleted, in the order of their windows
+	trim      int64       // the newest record below which, and with which, everything is committed
+	persisted int64       // the greatest trim offset that an acknowledged object carries
+}
+
+// walStored is an object whose records were acknowledged.
+type walStored struct {
+	window int64
+	// last is the offset of the last record in the object; lastData of the last one that is no sentinel, or -1.
+	last, lastData int64
+	// lastAcked is the offset of the data record that was acknowledged last, which need not be the last one in the object:
+	// frames are sorted, acknowledgements are not (WAL-4, WAL-7).
+	lastAcked int64
+}
+
+func newWALLedger() *walLedger { return &walLedger{trim: -1, persisted: -1} }
+
+// stored notes an object that is acknowledged.
+func (l *walLedger) stored(g *walGroup) {
+	o := walStored{window: g.window, lastData: -1, lastAcked: -1}
+	for _, item := range g.items {
+		o.last = max(o.last, item.offset)
+		if !item.record.IsSentinel() {
+			o.lastData, o.lastAcked = max(o.lastData, item.offset), item.offset
+		}
+	}
+	l.objects = append(l.objects, o)
+	l.persisted = max(l.persisted, g.trim)
+}
+
+// committed notes that all records are committed that were acknowledged up to the one at offset, that one included. It
+// returns the trim offset in force and whether it moved (WAL-19).
+//
+// Only objects of which every record is committed count: another record of the same object may lie below this one and be
+// acknowledged, and committed, after it (F-07).
+func (l *walLedger) committed(offset int64) (trim int64, moved bool) {
+	before := l.trim
+	window := offset - offset%Window
+	for _, o := range l.objects {
+		if o.window > window || o.window == window && o.lastAcked != offset {
+			break
+		}
+		l.trim = max(l.trim, o.lastData)
+	}
+	return l.trim, l.trim > before
+}
+
+// deletable returns the windows whose objects may be removed: a later object that is acknowledged carries a trim offset
+// that covers them (WAL-21). The newest one stays (WAL-22).
+func (l *walLedger) deletable() []int64 {
+	var windows []int64
+	for _, o := range l.objects[:max(0, len(l.objects)-1)] {
+		if o.last <= l.persisted {
+			windows = append(windows, o.window)
+		}
+	}
+	return windows
+}
+
+// deleted forgets objects that are gone.
+func (l *walLedger) deleted(windows []int64) {
+	l.objects = slices.DeleteFunc(l.objects, func(o walStored) bool { return slices.Contains(windows, o.window) })
+}
+
+// walTrimmer keeps a WAL short: it persists the trim offset when no append does, and deletes what is covered. It never
+// holds up an append.
+type walTrimmer struct {
+	writer  *walWriter
+	events  Events
+	persist time.Duration // how soon a trim offset must be in an object (WAL-20)
+	failed  func(error)   // a sentinel was not stored: the log has failed
+	news    chan struct{} // has a token when there may be something to do
+
+	mu struct {
+		sync.Mutex
+		ledger *walLedger
+	}
+}
+
+// deleteRetry is when a delete that failed is tried again, if no trim comes first (WAL-23).
+const deleteRetry = 10 * time.Second
+
+func newWALTrimmer(events Events, persist time.Duration, failed func(error)) *walTrimmer {
+	t := &walTrimmer{events: events, persist: persist, failed: failed, news: make(chan struct{}, 1)}
+	t.mu.ledger = newWALLedger()
+	return t
+}
+
+// stored is the writer's hook.
+func (t *walTrimmer) stored(g *walGroup) {
+	t.mu.Lock()
+	t.mu.ledger.stored(g)
+	t.mu.Unlock()
+	t.tell()
+}
+
+// committed notes that a block is committed whose last record has the offset.
+func (t *walTrimmer) committed(offset int64) {
+	t.mu.Lock()
+	trim, moved := t.mu.ledger.committed(offset)
+	t.mu.Unlock()
+	if moved {
+		t.writer.trim(trim)
+		t.tell()
+	}
+}
+
+func (t *walTrimmer) tell() {
+	select {
+	case t.news <- struct{}{}:
+	default:
+	}
+}
+
+// run works until ctx ends.
+func (t *walTrimmer) run(ctx context.Context) {
+	var persistAt, deleteAt time.Time // zero: nothing waits
+	for {
+		now := time.Now()
+		switch {
+		case t.writer.carriesTrim():
+			persistAt = time.Time{}
+		case persistAt.IsZero():
+			persistAt = now.Add(t.persist)
+		case !now.Before(persistAt):
+			t.submitSentinel()
+			persistAt = now.Add(t.persist)
+		}
+		deleteAt = time.Time{}
+		if !t.deleteCovered(ctx) {
+			deleteAt = time.Now().Add(deleteRetry)
+		}
+		select {
+		case <-t.news:
+		case <-until(persistAt):
+		case <-until(deleteAt):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// until is a channel that receives at a time, or never for the zero time.
+func until(at time.Time) <-chan time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	return time.After(time.Until(at))
+}
+
+// submitSentinel has the trim offset written (WAL-20). A log that refuses it has failed, and says so elsewhere.
+func (t *walTrimmer) submitSentinel() {
+	_ = t.writer.submit(Sentinel(), func(_ int64, err error) {
+		if err != nil {
+			t.failed(err)
+		}
+	})
+}
+
+// deleteCovered removes what may be removed; false if something was left that should be gone (WAL-23).
+func (t *walTrimmer) deleteCovered(ctx context.Context) bool {
+	t.mu.Lock()
+	windows, persisted := t.mu.ledger.deletable(), t.mu.ledger.persisted
+	t.mu.Unlock()
+	ok := true
+	for part := range slices.Chunk(windows, objstore.MaxPage) {
+		keys := make([]string, len(part))
+		for i, window := range part {
+			keys[i] = t.writer.key(window)
+		}
+		if err := t.writer.store.Delete(ctx, keys...); err != nil {
+			ok = false
+			if t.events.WALDeleteFailed != nil && ctx.Err() == nil {
+				t.events.WALDeleteFailed(FailedEvent{err})
+			}
+			continue // deleting again what is gone costs nothing
+		}
+		t.mu.Lock()
+		t.mu.ledger.deleted(part)
+		t.mu.Unlock()
+		if t.events.WALDeleted != nil {
+			t.events.WALDeleted(WALDeletedEvent{Keys: keys, Trim: persisted})
+		}
+	}
+	return ok
+}
