@@ -104,3 +104,16 @@ func TestANewLogIsOneFileUntilItHoldsRecords(t *testing.T) {
 		fileName(0, indexSuffix), fileName(0, logSuffix), fileName(0, timeIndexSuffix), fileName(1, snapshotSuffix), epochFileName,
 	}, files())
 }
+
+// A log that was closed before it held records has a file whose name nobody made durable.
+func TestTheFirstRecordsOfALogThatWasOpenedAgainSurviveAPowerCut(t *testing.T) {
+	fsys := memfs.New()
+	b := newBenchOn(t, fsys)
+	require.NoError(t, b.open(Options{}).Close())
+	l := b.open(Options{Clean: true})
+	mustAppend(t, l, data{})
+	_, err := l.SyncTo()
+	require.NoError(t, err)
+	after := newBenchOn(t, fsys.CrashClean())
+	require.Equal(t, int64(1), after.open(Options{}).LogEnd())
+}

@@ -246,6 +246,9 @@ func (ld *loader) settleProducers() error {
 	}
 	state := ld.log.producers.state
 	if ld.stopped {
+		if ld.holdsNothing() {
+			ld.log.names.changed.Add(1) // a log that never held records was closed without a sync of its names
+		}
 		return ld.rebuildProducers(ld.end)
 	}
 	state.setEnd(ld.end)
