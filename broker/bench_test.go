@@ -61,6 +61,34 @@ func BenchmarkProduceHandler(b *testing.B) {
 	}
 }
 
+// BenchmarkProduceOverTCP compares requests that are read to where they stay with those whose buffer grows, from the
+// client's socket to the page cache. The processor time has the client's share in it, which is the same either way.
+func BenchmarkProduceOverTCP(b *testing.B) {
+	for _, size := range []int{16 << 10, 256 << 10, 1 << 20, 4 << 20} {
+		for way, prepare := range map[string]func(*rig){"placed": func(*rig) {}, "grown": withoutAddressSpace} {
+			b.Run(fmt.Sprintf("bytes=%d/way=%s", size, way), func(b *testing.B) {
+				r := osRig(b)
+				prepare(r)
+				topic := r.topic("t", 1, map[string]string{"tidemark.flush": "os", "max.message.bytes": "20000000"})
+				nc, err := net.Dial("tcp", r.listen())
+				require.NoError(b, err)
+				defer nc.Close()
+				frame := frameOf(produceTo(13, topic, 0, -1, records(string(bytes.Repeat([]byte{'x'}, size)))), 1)
+				b.SetBytes(int64(size))
+				b.ReportAllocs()
+				before := cpuTime(b)
+				for b.Loop() {
+					if _, err := nc.Write(frame); err != nil {
+						b.Fatal(err)
+					}
+					readFrame(b, nc)
+				}
+				b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op")
+			})
+		}
+	}
+}
+
 // BenchmarkFetchHandler measures what a Fetch request costs from its bytes to the answer's.
 func BenchmarkFetchHandler(b *testing.B) {
 	for _, partitions := range []int32{1, 100} {

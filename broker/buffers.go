@@ -5,14 +5,13 @@ import (
 	"sync"
 )
 
-// Buffers come in powers of two from 1 KiB to 8 MiB, which is what a client's request of a default-sized batch for each of
-// half a dozen partitions takes. A larger one is allocated for its one use.
+// Buffers come in powers of two from 1 KiB to 8 MiB. A larger one is allocated for its one use.
 const (
 	smallestBufferBits = 10
 	largestBufferBits  = 23
 )
 
-// buffers lends byte slices for request bodies and response frames. Whoever takes one gives it back once, when nothing
+// buffers lends byte slices for response frames, and for request bodies where there is no package lazymem. Whoever takes one gives it back once, when nothing
 // aliases it any more; what is given back may be overwritten at once.
 type buffers struct {
 	pools  [largestBufferBits - smallestBufferBits + 1]sync.Pool
@@ -36,16 +35,21 @@ func (p *buffers) take(n int) []byte {
 // the collector has run twice.
 func (p *buffers) give(b []byte) {
 	b = b[:cap(b)]
-	if p.poison {
-		for i := range b {
-			b[i] = 0xDB
-		}
-	}
+	p.spoil(b)
 	class := bits.Len(uint(len(b))) - 1 - smallestBufferBits // round down: a pool's buffers are at least its size
 	if class < 0 || len(b) > 1<<largestBufferBits {
 		return
 	}
 	p.pools[class].Put(&b)
+}
+
+// spoil overwrites what nobody may use any more, in tests.
+func (p *buffers) spoil(b []byte) {
+	if p.poison {
+		for i := range b {
+			b[i] = 0xDB
+		}
+	}
 }
 
 // bufferClass is the smallest class that holds n bytes, or -1 when n is larger than all of them.

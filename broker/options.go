@@ -22,13 +22,17 @@ type Options struct {
 	SocketRequestMaxBytes int32
 
 	// QueuedMaxRequestBytes bounds the memory of the requests of all connections that are being read, decoded and
-	// executed (queued.max.request.bytes). A request takes its share as its bytes arrive, at most four times as much as have
-	// come, and gives it back when the handler needs them no more; a connection has one request in that state. Who finds no
-	// room waits in line, unread; meanwhile requests that do not come at their pace are cut off after a thirtieth of
-	// RequestReadTimeout. One request of each part may be taken beyond it, so that those that have begun can end. So that nobody can keep others out, it is divided: half is for requests above 2 MiB, of whatever API; an
-	// eighth each for the smaller ones of Produce, the smaller ones of all other APIs, what Produce requests take decoded,
-	// and what others take decoded. A request that would take more than its part decoded is refused. The default is 256
-	// MiB, or twice SocketRequestMaxBytes if that is larger; Kafka's is no limit.
+	// executed (queued.max.request.bytes). A request of up to 4 KiB is in the buffer of its connection and counts for
+	// nothing. A larger one takes its share as its bytes arrive, 32 KiB at first, then no more than four times as much as have
+	// come nor 256 KiB beyond it; no memory is taken before the bytes are there. It gives its share back when the handler
+	// needs them no more; a connection has one request in that state. Who finds no room waits in line, unread; meanwhile
+	// requests that do not come at their pace are cut off after a thirtieth of RequestReadTimeout. One request of each part may
+	// be taken beyond it, so that those that have begun can end.
+	//
+	// So that nobody can keep others out, it is divided: half is for requests above 2 MiB, of whatever API; an eighth each
+	// for the smaller ones of Produce, the smaller ones of all other APIs, what Produce requests take decoded, and what others
+	// take decoded. A request that would take more than its part decoded is refused. A sixteenth of it, at most, is kept in
+	// buffers between requests. The default is 256 MiB, or twice SocketRequestMaxBytes if that is larger; Kafka's is no limit.
 	QueuedMaxRequestBytes int64
 
 	// QueuedMaxRequests is how many requests of one connection may wait for their answers to be written; at that many the

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidemark-io/tidemark/internal/budget"
+	"github.com/tidemark-io/tidemark/internal/lazymem"
 )
 
 // Server serves Kafka clients. Make one with [New], give it listeners with [Server.Serve], end it with
@@ -21,6 +22,7 @@ type Server struct {
 	apis     map[int16]*api // by key
 	sessions *sessionCache
 	buffers  buffers
+	bodies   *lazymem.Pool  // of requests that do not fit the buffer of their connection
 	large    *intake        // bytes of requests above largeRequest
 	produce  budgets        // of Produce requests
 	control  budgets        // of all others
@@ -56,6 +58,7 @@ func New(o Options) (*Server, error) {
 		sessions: newSessionCache(max(o.MaxIncrementalFetchSessions, 0), o.QueuedMaxRequestBytes/4/int64(fetchPartitionSize), func() int {
 			return int(partitionsIn(o.Backend.Topics().All()))
 		}),
+		bodies:   lazymem.New(o.QueuedMaxRequestBytes / 16),
 		large:    newIntake(o.QueuedMaxRequestBytes / 2),
 		produce:  budgets{newIntake(o.QueuedMaxRequestBytes / 8), budget.New(o.QueuedMaxRequestBytes / 8)},
 		control:  budgets{newIntake(o.QueuedMaxRequestBytes / 8), budget.New(o.QueuedMaxRequestBytes / 8)},
@@ -220,6 +223,7 @@ func hostOf(a net.Addr) string {
 // first, the connections that are left are cut off. Either way Shutdown returns when every goroutine of the server has
 // ended; the error is the context's when connections were cut off. The backend and the logs must work until it returns.
 func (s *Server) Shutdown(ctx context.Context) error {
+	defer s.bodies.Close()
 	for _, c := range s.stop() {
 		c.stopReading()
 	}

@@ -30,11 +30,11 @@ var allowedImports = map[string][]string{
 	"objstore/faultstore":   {"objstore"},
 	"objstore/objstoretest": {"objstore"},
 
-	"stream":                     {"objstore", "stream/catalog"},
+	"stream":                     {"internal/parallel", "objstore", "stream/catalog"},
 	"stream/catalog":             nil,
 	"stream/catalog/catalogtest": {"stream/catalog"},
 
-	"meta":          nil,
+	"meta":          {"stream/catalog"},
 	"meta/embedded": {"meta", "vfs"},
 	"meta/metatest": {"meta"},
 

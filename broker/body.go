@@ -1,0 +1,204 @@
+package broker
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"github.com/tidemark-io/tidemark/internal/lazymem"
+)
+
+// paceSteps divides RequestReadTimeout: a step is how often the pace of a request is looked at. While others wait for
+// room, a request must get that part of its bytes in each step; otherwise it may get nothing for stallSteps of them.
+const (
+	paceSteps  = 30
+	stallSteps = 10
+)
+
+var errTooSlow = errors.New("the bytes of the request did not come in time")
+
+// bodyReader reads the frame of one request, and copies no byte of it more than once. A frame that fits the connection's
+// own buffer is used where it is. Of a larger one, what came along with its size is moved from there; the rest goes from
+// the socket to where the handler finds it and the log writes it from. So the frame is in one piece from the start, and yet
+// takes no memory for what has not come: its place is address space (see package lazymem). Where there is none, the buffer
+// grows instead, and a byte is copied a third of a time more on average.
+//
+// The frame belongs to the reader until close.
+type bodyReader struct {
+	conn  *conn
+	share share
+	size  int
+	frame []byte          // as far as it has arrived
+	place *lazymem.Buffer // of frame; nil: the connection's own buffer, or one that grows
+	limit time.Time       // for the whole
+}
+
+// inConn says that the frame fits the connection's own buffer.
+func (b *bodyReader) inConn() bool { return b.size <= b.conn.in.Size() }
+
+// read reads the frame. Until the connection's own buffer is full, or the request is there, it takes nothing. The caller
+// closes the reader, also after an error.
+func (b *bodyReader) read() error {
+	c := b.conn
+	b.limit = time.Now().Add(c.requestTime(b.size))
+	head := min(b.size, c.in.Size())
+	if err := b.await(func() (bool, error) {
+		_, err := c.in.Peek(head)
+		return err == nil, err
+	}, c.in.Buffered, head); err != nil {
+		return err
+	}
+	if b.inConn() {
+		b.frame, _ = c.in.Peek(b.size) // it is there
+		return nil
+	}
+	for len(b.frame) < b.size {
+		if err := b.admit(); err != nil {
+			return err
+		}
+		if err := b.fill(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The share of a request runs ahead of its bytes, so that they need not come one system call each: to firstShare at first,
+// then to bodyGrowth times what has come, but by no more than mostAhead.
+const (
+	firstShare = 32 << 10 // a batch of the default size of a client, and its frame
+	bodyGrowth = 4
+	mostAhead  = 256 << 10
+)
+
+// admit takes a share for more of the frame, and makes room for it.
+func (b *bodyReader) admit() error {
+	next := min(b.size, max(firstShare, bodyGrowth*len(b.frame)))
+	if b.place != nil {
+		next = min(next, max(firstShare, len(b.frame)+mostAhead))
+	}
+	began := time.Now()
+	if err := b.share.growTo(b.conn.reading, int64(next)); err != nil {
+		return b.conn.endWith(ClosedShutdown, nil)
+	}
+	b.limit = b.limit.Add(time.Since(began)) // the peer is not to blame for the wait
+	switch {
+	case b.place != nil:
+	case b.frame == nil && b.settle():
+	default:
+		b.grow(next)
+	}
+	return nil
+}
+
+// settle finds a place for the whole frame, if there is address space for it.
+func (b *bodyReader) settle() bool {
+	if b.place = b.conn.server.bodies.Take(b.size); b.place == nil {
+		return false
+	}
+	b.frame = b.place.Bytes()[:0]
+	return true
+}
+
+// grow moves the frame to a buffer of n bytes. When it grows by bodyGrowth each time, a byte is copied a third of a time.
+func (b *bodyReader) grow(n int) {
+	buffers := &b.conn.server.buffers
+	larger := buffers.take(n)
+	came := copy(larger, b.frame)
+	if b.frame != nil {
+		buffers.give(b.frame)
+	}
+	b.frame = larger[:came]
+}
+
+// fill reads until the share is used up. It reads past the connection's own buffer once that is empty.
+func (b *bodyReader) fill() error {
+	until := int(b.share.held)
+	return b.await(func() (bool, error) {
+		from := io.Reader(b.conn.nc)
+		if b.conn.in.Buffered() > 0 {
+			from = b.conn.in
+		}
+		n, err := from.Read(b.frame[len(b.frame):until])
+		b.frame = b.frame[:len(b.frame)+n]
+		if len(b.frame) == until {
+			return true, nil
+		}
+		return false, err
+	}, func() int { return len(b.frame) }, until)
+}
+
+// await calls more until it is done, and ends the connection when the bytes do not come as they should. got is how many of
+// want bytes have come.
+func (b *bodyReader) await(more func() (done bool, err error), got func() int, want int) error {
+	c := b.conn
+	step := c.server.options.RequestReadTimeout / paceSteps
+	stalled, before, next := 0, got(), time.Now().Add(step)
+	if before >= want {
+		_, err := more() // it is there
+		return err
+	}
+	for {
+		if err := c.nc.SetReadDeadline(earlier(next, b.limit)); err != nil {
+			return c.endWith(readFailure(err), err)
+		}
+		if c.reading.Err() != nil { // after setting the deadline, which may have replaced that of stopReading
+			return c.endWith(ClosedShutdown, nil)
+		}
+		done, err := more()
+		if done {
+			return nil
+		}
+		if err != nil && !isTimeout(err) {
+			return c.endWith(readFailure(err), err)
+		}
+		if err == nil && time.Now().Before(next) {
+			continue
+		}
+		came := got() - before
+		before, next = got(), time.Now().Add(step)
+		if stalled++; came > 0 {
+			stalled = 0
+		}
+		if stalled == 1 {
+			b.vacate()
+		}
+		tooSlow := b.share.held > 0 && came < b.size/paceSteps && b.share.intake.awaited()
+		if stalled >= stallSteps || tooSlow || !time.Now().Before(b.limit) {
+			return c.endWith(ClosedSlowRequest, errTooSlow)
+		}
+	}
+}
+
+// vacate gives back what a peer that is silent keeps of memory that its bytes have not come to: the pages that the place had
+// from its last use.
+func (b *bodyReader) vacate() {
+	if b.place != nil {
+		b.place.Drop(len(b.frame))
+	}
+}
+
+// close gives the frame and the share back. Nothing may alias the frame any more.
+func (b *bodyReader) close() {
+	s := b.conn.server
+	switch {
+	case b.frame == nil: // it did not come to that
+	case b.place != nil:
+		s.buffers.spoil(b.frame)
+		s.bodies.Give(b.place)
+	case b.inConn():
+		s.buffers.spoil(b.frame)
+		_, _ = b.conn.in.Discard(b.size) // it is in the buffer
+	default:
+		s.buffers.give(b.frame)
+	}
+	b.frame, b.place = nil, nil
+	b.share.release()
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,218 @@
+// Package lazymem lends buffers of any size that take no memory until they are written to.
+//
+// A buffer is address space first: the system gives it a page when something is stored there, and not before. So whoever
+// reads a message of a declared size can have room for all of it in one piece from the start, and a peer that declares
+// much and sends nothing has reserved nothing. Buffers that are given back are kept for the next borrower, pages and all,
+// so that a server at work neither maps memory nor faults it in; how much is kept is bounded, and what nobody asked for
+// in a while goes back to the system.
+//
+// Where a system has no such memory, or the process may have only so much address space, [Pool.Take] returns nil and the
+// caller grows a buffer of its own.
+package lazymem
+
+import (
+	"math/bits"
+	"sync"
+	"time"
+)
+
+// Buffers that are kept come in powers of two from 8 KiB to 8 MiB. A larger one is mapped for its one use.
+const (
+	smallestBits = 13
+	largestBits  = 23
+	classes      = largestBits - smallestBits + 1
+)
+
+const (
+	// mostBuffers bounds the mappings of a pool, lent or kept. Linux lets a process have 65,530 (vm.max_map_count), and the
+	// Go runtime, which dies when it cannot map, needs its part.
+	mostBuffers = 16 << 10
+
+	// keepFor is how long a buffer that nobody asks for is kept, and up to as long again.
+	keepFor = 10 * time.Second
+)
+
+// Pool lends buffers. It is safe for concurrent use. Make one with [New], end it with [Pool.Close]. A zero Pool has no
+// address space and lends none.
+type Pool struct {
+	limits
+
+	mu       sync.Mutex
+	idle     [classes][]*Buffer // last in, first out: its pages are the likeliest to be in a processor's cache
+	least    [classes]int       // the fewest that were idle since the last trim
+	kept     int64              // bytes of what is idle
+	mapped   int                // buffers, lent or idle
+	reserved int64              // bytes of address space of those
+	trimmer  *time.Timer        // runs while something is idle
+	closed   bool
+}
+
+// limits are what a pool may have.
+type limits struct {
+	keep    int64 // bytes of idle buffers
+	buffers int   // mappings
+	space   int64 // bytes of address space
+}
+
+// New returns a pool that keeps at most the given number of bytes in buffers that are not lent.
+func New(keep int64) *Pool {
+	return &Pool{limits: limits{keep: keep, buffers: mostBuffers, space: reservable()}}
+}
+
+// Buffer is a piece of memory that was lent. It belongs to its borrower until [Pool.Give].
+type Buffer struct {
+	memory []byte // all that was mapped
+	class  int    // -1: of no class
+	n      int    // bytes asked for
+}
+
+// Bytes are the n bytes that were asked for, with anything in them. Nothing may alias them once the buffer is given back:
+// the memory may then be somebody else's, or no memory at all.
+func (b *Buffer) Bytes() []byte { return b.memory[:b.n:b.n] }
+
+// Drop gives the pages back that lie wholly behind the first n bytes. What was stored there is lost; the buffer may be
+// written to as before.
+func (b *Buffer) Drop(n int) { drop(b.memory, n) }
+
+// Take lends a buffer of n bytes, n being positive. It returns nil when there is no address space for it.
+func (p *Pool) Take(n int) *Buffer {
+	class := classOf(n)
+	size := n
+	if class >= 0 {
+		size = 1 << (class + smallestBits)
+	}
+	kept, ok := p.admit(class, int64(size))
+	if kept != nil {
+		kept.n = n
+		return kept
+	}
+	if !ok {
+		return nil
+	}
+	memory, err := reserve(size)
+	if err != nil {
+		p.forget(int64(size))
+		return nil
+	}
+	return &Buffer{memory: memory, class: class, n: n}
+}
+
+// admit takes a kept buffer of the class, or says whether a new one of the size may be mapped and counts it.
+func (p *Pool) admit(class int, size int64) (kept *Buffer, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if class >= 0 && len(p.idle[class]) > 0 {
+		return p.popLocked(class), true
+	}
+	if p.mapped >= p.buffers || size > p.space-p.reserved {
+		return nil, false
+	}
+	p.mapped++
+	p.reserved += size
+	return nil, true
+}
+
+// popLocked takes a buffer out of the idle ones of a class, which has some.
+func (p *Pool) popLocked(class int) *Buffer {
+	idle := p.idle[class]
+	last := len(idle) - 1
+	b := idle[last]
+	idle[last] = nil
+	p.idle[class] = idle[:last]
+	p.least[class] = min(p.least[class], last)
+	p.kept -= int64(len(b.memory))
+	return b
+}
+
+// forget takes a buffer of the size out of the count.
+func (p *Pool) forget(size int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mapped--
+	p.reserved -= size
+}
+
+// Give takes a buffer back that [Pool.Take] lent.
+func (p *Pool) Give(b *Buffer) {
+	if !p.keepIdle(b) {
+		p.unmap(b)
+	}
+}
+
+// keepIdle keeps the buffer, if it is of a class and there is room for it.
+func (p *Pool) keepIdle(b *Buffer) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	size := int64(len(b.memory))
+	if p.closed || b.class < 0 || p.kept+size > p.keep {
+		return false
+	}
+	p.idle[b.class] = append(p.idle[b.class], b)
+	p.kept += size
+	if p.trimmer == nil {
+		p.least = [classes]int{}
+		p.trimmer = time.AfterFunc(keepFor, p.trim)
+	}
+	return true
+}
+
+func (p *Pool) unmap(b *Buffer) {
+	size := int64(len(b.memory))
+	release(b.memory)
+	b.memory = nil // whoever uses it after this gets a panic and not somebody else's memory
+	p.forget(size)
+}
+
+// trim unmaps what was idle all the time since the last trim.
+func (p *Pool) trim() {
+	for _, b := range p.unused() {
+		p.unmap(b)
+	}
+}
+
+// unused takes out what was idle all the time, and winds the clock if something is left.
+func (p *Pool) unused() (surplus []*Buffer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for class := range p.idle {
+		for range p.least[class] {
+			surplus = append(surplus, p.popLocked(class))
+		}
+		p.least[class] = len(p.idle[class])
+	}
+	switch {
+	case p.kept > 0 && !p.closed:
+		p.trimmer.Reset(keepFor)
+	default:
+		p.trimmer = nil
+	}
+	return surplus
+}
+
+// Close unmaps what is idle, and keeps nothing that is given back later. Buffers that are lent stay valid until then.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	p.closed = true
+	if p.trimmer != nil {
+		p.trimmer.Stop()
+	}
+	var all []*Buffer
+	for class := range p.idle {
+		for len(p.idle[class]) > 0 {
+			all = append(all, p.popLocked(class))
+		}
+	}
+	p.mu.Unlock()
+	for _, b := range all {
+		p.unmap(b)
+	}
+}
+
+// classOf is the smallest class that holds n bytes, or -1 when n is larger than all of them.
+func classOf(n int) int {
+	class := max(bits.Len(uint(n-1))-smallestBits, 0)
+	if class >= classes {
+		return -1
+	}
+	return class
+}
