@@ -6,37 +6,26 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// CompactionEvents are told what compaction and the cleaner do. Any may be nil. They run on the goroutine of the work and
-// must not block.
-type CompactionEvents struct {
-	// Compacted is a commit that replaced objects.
-	Compacted func(Compaction)
-	// CompactionFailed is a round or pass that failed; it is tried again after its interval.
-	CompactionFailed func(error)
-	// Cleaned is a round of the cleaner that did something.
-	Cleaned func(Cleaning)
-}
-
-func (e CompactionEvents) compacted(c Compaction) {
+func (e Events) compacted(c CompactedEvent) {
 	if e.Compacted != nil {
 		e.Compacted(c)
 	}
 }
 
-func (e CompactionEvents) failed(err error) {
+func (e Events) compactionFailed(err error) {
 	if e.CompactionFailed != nil {
-		e.CompactionFailed(err)
+		e.CompactionFailed(FailedEvent{err})
 	}
 }
 
-func (e CompactionEvents) cleaned(c Cleaning) {
+func (e Events) cleaned(c CleanedEvent) {
 	if e.Cleaned != nil {
 		e.Cleaned(c)
 	}
 }
 
-// Compaction is a commit that replaced objects by others.
-type Compaction struct {
+// CompactedEvent is a commit that replaced objects by others.
+type CompactedEvent struct {
 	// Kind says which job it was: "set", "split", "minor", "major", "rebuild" or "cleanup".
 	Kind string
 	// Stream is the stream, or -1 in a compaction of stream-set objects.
@@ -47,8 +36,8 @@ type Compaction struct {
 	Took                    time.Duration
 }
 
-// Cleaning is a round of the cleaner.
-type Cleaning struct {
+// CleanedEvent is a round of the cleaner.
+type CleanedEvent struct {
 	// Expired is how many reserved ids were given up.
 	Expired int
 	// Deleted is how many objects are gone, and Failed how many could not be deleted and are tried again.

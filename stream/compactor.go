@@ -1,7 +1,9 @@
 package stream
 
 import (
-	"context"
+	"errors"
+	"fmt"
+	"sync"
 	"time"
 
 	"github.com/tidemark-io/tidemark/objstore"
@@ -13,13 +15,8 @@ type compactConfig struct {
 	// interval is the time between two rounds of stream-set compaction, repeat the time to the next when work remains
 	// (CP-12).
 	interval, repeat time.Duration
-	// cacheBytes is how many bytes of blocks a round holds in memory (CP-5).
-	cacheBytes int64
-	// splitBytes is the size above which a stream gets an object of its own (CP-3).
-	splitBytes int64
-	// maxObjects is how many stream-set objects a round takes (CP-1); maxStreams and maxStreamObjects how many streams
-	// and stream objects it may put out (CP-4).
-	maxObjects, maxStreams, maxStreamObjects int
+	// plans bounds the plans of stream-set compaction.
+	plans planLimits
 	// forceSplitAge is the age of data above which an object that no plan takes is split into stream objects (CP-11).
 	forceSplitAge time.Duration
 
@@ -32,32 +29,35 @@ type compactConfig struct {
 	// warmUp is how long a stream must have been open before its objects are touched (CP-16).
 	warmUp time.Duration
 
-	// bytesPerSecond bounds reads and writes together; 0 is no bound.
-	bytesPerSecond int64
 	// prepareTTL is how long a round may take from its first object to its commit (CP-10).
 	prepareTTL time.Duration
 	// maxCommitBytes is what fits into one entry of the metadata log.
 	maxCommitBytes int
+	// partBytes is from which size on an object is uploaded in parts (OBJ-6).
+	partBytes int
 }
 
-// defaultCompactConfig returns the defaults of section 11.
-func defaultCompactConfig() compactConfig {
+// compaction returns what compaction goes by: the settings, and the fixed sizes of section 6.
+func (c Config) compaction() compactConfig {
+	const mib = 1 << 20
 	return compactConfig{
-		interval: 20 * time.Minute, repeat: 10 * time.Second,
-		cacheBytes: 200 << 20, splitBytes: 8 << 20,
-		maxObjects: 500, maxStreams: 10_000, maxStreamObjects: 5_000,
-		forceSplitAge: 2 * time.Hour,
-		minorInterval: 10 * time.Minute, majorInterval: time.Hour,
-		minorBytes: 4 << 20, majorBytes: 1 << 30, deadBytes: 512 << 20,
+		interval: c.CompactInterval, repeat: c.CompactRetry,
+		plans: planLimits{
+			cacheBytes: c.CompactCache, splitBytes: c.CompactSplit, maxObjects: c.CompactMaxObjects,
+			maxStreams: c.CompactMaxStreams, maxStreamObjects: c.CompactMaxStreamObjects,
+		},
+		forceSplitAge: c.CompactForceSplitAge,
+		minorInterval: c.CompactMinorInterval, majorInterval: c.CompactMajorInterval,
+		minorBytes: 4 * mib, majorBytes: c.CompactMaxStreamObject, deadBytes: 512 * mib,
 		warmUp:         time.Minute,
-		bytesPerSecond: 256 << 20,
-		prepareTTL:     24 * time.Hour,
-		maxCommitBytes: 1<<20 - 1<<10,
+		prepareTTL:     c.CompactPrepareTTL,
+		maxCommitBytes: mib - mib/1024,
+		partBytes:      c.ObjectPartSize,
 	}
 }
 
-// compactOptions is what compaction works on.
-type compactOptions struct {
+// compactorOptions is what compaction works on.
+type compactorOptions struct {
 	catalog   catalog.Catalog
 	data      objstore.Store
 	namespace string
@@ -68,28 +68,66 @@ type compactOptions struct {
 	adopts func(catalog.NodeID) bool
 	// fenced is told when the node is no longer the one of its epoch: compaction has stopped then (UP-5).
 	fenced func(error)
-	events CompactionEvents
-	config compactConfig
+	events Events
+	cfg    Config
 }
 
 // compactor runs the two jobs of section 6: stream-set objects of the node, and objects of single streams that the node
-// leads. Its methods are for one caller at a time, except that a set round and an object round may run side by side.
+// leads. A set round and an object round may run side by side, two of a kind may not.
 type compactor struct {
-	compactOptions
+	compactorOptions
+	config   compactConfig
 	throttle *throttle
+	// plan is planCompaction.
+	plan    func([]planObject, liveFrom, planLimits) (compactionPlan, error)
+	damaged damagedObjects
 }
 
-func newCompactor(o compactOptions) *compactor {
-	return &compactor{compactOptions: o, throttle: newThrottle(o.config.bytesPerSecond)}
+func newCompactor(o compactorOptions) *compactor {
+	return &compactor{
+		compactorOptions: o, config: o.cfg.compaction(), throttle: newThrottle(o.cfg.CompactBandwidth), plan: planCompaction,
+	}
 }
 
-// run compacts until ctx ends or the node is fenced. It returns when both jobs have stopped, which is within one object.
-func (c *compactor) run(ctx context.Context) { <-ctx.Done() }
+// damagedObjects are those that were found not to be what was written. They stay as they are, for a repair, and what could
+// be compacted with them is not held up. It is safe for concurrent use.
+type damagedObjects struct {
+	mu  sync.Mutex
+	ids map[catalog.ObjectID]bool
+}
 
-// setRound runs one round of stream-set compaction (CP-1 to CP-12). more reports whether objects remain for another one.
-func (c *compactor) setRound(ctx context.Context) (more bool, err error) { return false, nil }
+func (d *damagedObjects) has(id catalog.ObjectID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ids[id]
+}
 
-// objectRound runs one pass over the objects of one stream (CP-13 to CP-16).
-func (c *compactor) objectRound(ctx context.Context, s catalog.StreamID, major bool) error {
-	return nil
+func (d *damagedObjects) add(id catalog.ObjectID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ids == nil {
+		d.ids = map[catalog.ObjectID]bool{}
+	}
+	d.ids[id] = true
+}
+
+// noteDamaged reports whether an error says that an object is damaged; it is left out from now on then, and told.
+func (c *compactor) noteDamaged(id catalog.ObjectID, err error) bool {
+	var version *VersionError
+	if !errors.Is(err, ErrCorrupt) && !errors.As(err, &version) {
+		return false
+	}
+	c.damaged.add(id)
+	c.events.compactionFailed(fmt.Errorf("object %d is left out of compaction: %w", id, err))
+	return true
+}
+
+// damagedSource returns the object that an error of a copy says is damaged.
+func (c *compactor) damagedSource(err error) (id catalog.ObjectID, found bool) {
+	var damage *CorruptError
+	if !errors.As(err, &damage) {
+		return 0, false
+	}
+	id, bad := ParseDataKey(c.namespace, damage.Object)
+	return id, bad == nil
 }

@@ -19,7 +19,7 @@ type planLimits struct {
 	cacheBytes int64
 	// splitBytes is the size above which a run becomes an output of its own (CP-3).
 	splitBytes int64
-	// maxObjects is how many objects are looked at; maxStreams bounds the streams in merged outputs, summed per output,
+	// maxObjects is how many objects with live blocks are looked at; maxStreams bounds the streams in merged outputs, summed per output,
 	// and maxStreamObjects the split outputs, both before they are cut into stages (CP-1, CP-4).
 	maxObjects, maxStreams, maxStreamObjects int
 }
@@ -46,6 +46,15 @@ type planOutput struct {
 	blocks []planBlock
 }
 
+// bytes is the size of an output's blocks.
+func (o planOutput) bytes() int64 {
+	var sum int64
+	for _, b := range o.blocks {
+		sum += int64(b.Size)
+	}
+	return sum
+}
+
 // compactionPlan is what a round does. Each live block of its sources is in exactly one output.
 type compactionPlan struct {
 	// sources are the objects to replace, in the order of their ids. Those without live blocks are not read.
@@ -54,6 +63,21 @@ type compactionPlan struct {
 	stages [][]planOutput
 	// excluded are objects that were left out to keep the limits.
 	excluded []catalog.ObjectID
+}
+
+// commitBytes is about how long the command is that commits the plan (CP-10).
+func (p compactionPlan) commitBytes() int {
+	n := 64 + 8*len(p.sources)
+	for _, stage := range p.stages {
+		for _, o := range stage {
+			if o.split {
+				n += 44
+			} else {
+				n += 40 * streamsOf(o.blocks)
+			}
+		}
+	}
+	return n
 }
 
 // isEmpty reports whether there is nothing to do.
@@ -73,12 +97,15 @@ func (f liveFrom) isLive(s catalog.StreamID, end int64) bool {
 func planCompaction(objects []planObject, live liveFrom, limits planLimits) (compactionPlan, error) {
 	var plan compactionPlan
 	var blocks []planBlock
-	for _, o := range newestObjects(objects, limits.maxObjects) {
-		kept := liveBlocks(o, live)
-		if len(kept) == 0 {
+	read := 0
+	for _, o := range newestFirst(objects) {
+		switch kept := liveBlocks(o, live); {
+		case len(kept) == 0:
 			plan.sources = append(plan.sources, o.id)
+		case read < limits.maxObjects:
+			blocks = append(blocks, kept...)
+			read++
 		}
-		blocks = append(blocks, kept...)
 	}
 	slices.SortFunc(blocks, func(a, b planBlock) int {
 		return cmp.Or(cmp.Compare(a.Stream, b.Stream), cmp.Compare(a.Start, b.Start), cmp.Compare(a.object, b.object))
@@ -101,12 +128,11 @@ func planCompaction(objects []planObject, live liveFrom, limits planLimits) (com
 	}
 }
 
-// newestObjects returns at most limit objects, the newest by their data.
-func newestObjects(objects []planObject, limit int) []planObject {
-	sorted := slices.SortedFunc(slices.Values(objects), func(a, b planObject) int {
+// newestFirst orders objects by their data.
+func newestFirst(objects []planObject) []planObject {
+	return slices.SortedFunc(slices.Values(objects), func(a, b planObject) int {
 		return cmp.Or(cmp.Compare(b.dataMs, a.dataMs), cmp.Compare(b.id, a.id))
 	})
-	return sorted[:min(limit, len(sorted))]
 }
 
 func liveBlocks(o planObject, live liveFrom) []planBlock {

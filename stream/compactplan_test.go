@@ -213,7 +213,7 @@ func TestCompactionPlansLoseNothingAndKeepTheirLimits(t *testing.T) {
 		streams := checkMerged(t, merges)
 		require.LessOrEqual(t, streams, limits.maxStreams)
 		require.LessOrEqual(t, len(splits), limits.maxStreamObjects+len(plan.stages), "a stage cuts one at most")
-		require.LessOrEqual(t, len(plan.sources), limits.maxObjects)
+		require.LessOrEqual(t, len(objectsOf(want)), limits.maxObjects)
 	})
 }
 

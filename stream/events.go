@@ -21,6 +21,11 @@ type Events struct {
 	WALDeleted func(WALDeletedEvent)
 	// WALDeleteFailed tells that WAL objects could not be removed; that is tried again.
 	WALDeleteFailed func(FailedEvent)
+	// Compacted tells of a commit that replaced objects by others, CompactionFailed of a round that will be tried again.
+	Compacted        func(CompactedEvent)
+	CompactionFailed func(FailedEvent)
+	// Cleaned tells of a round of the cleaner that did something.
+	Cleaned func(CleanedEvent)
 	// Failed tells, once, that the engine takes no appends from now on: close it, and open it again under a new epoch.
 	Failed func(FailedEvent)
 }

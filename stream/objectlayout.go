@@ -100,19 +100,28 @@ func (x Index) runs() []catalog.Range {
 	return all
 }
 
-// checkRuns holds an object's index against the ranges that metadata has of it. Metadata may have fewer: what was dead
-// when the object was committed is left out (MD-9). It fails with a [*CorruptError].
-func (l objectLayout) checkRuns(key string, ranges []catalog.Range) error {
-	runs := l.entries.runs()
-	for _, want := range ranges {
-		held := false
-		for _, r := range runs {
-			held = held || r.Stream == want.Stream && r.Start == want.Start && r.End == want.End
+// checkRuns holds an object's index against the live ranges that metadata has of it: both must say the same of what is live.
+// Of what is dead metadata may have less, as a compaction leaves it out (MD-9). It fails with a [*CorruptError].
+func (l objectLayout) checkRuns(key string, ranges []catalog.Range, live liveFrom) error {
+	type span struct {
+		stream     catalog.StreamID
+		start, end int64
+	}
+	said := map[span]bool{}
+	for _, r := range ranges {
+		said[span{r.Stream, r.Start, r.End}] = true
+	}
+	for _, r := range l.entries.runs() {
+		one := span{r.Stream, r.Start, r.End}
+		if !said[one] && live.isLive(r.Stream, r.End) {
+			return source{object: key}.corrupt(fmt.Sprintf("index has stream %d from %d to %d, metadata has not",
+				r.Stream, r.Start, r.End))
 		}
-		if !held {
-			return source{object: key}.corrupt(fmt.Sprintf("index has no run of stream %d from %d to %d, as metadata says",
-				want.Stream, want.Start, want.End))
-		}
+		delete(said, one)
+	}
+	for r := range said {
+		return source{object: key}.corrupt(fmt.Sprintf("index lacks stream %d from %d to %d, which metadata has",
+			r.stream, r.start, r.end))
 	}
 	return nil
 }

@@ -1,0 +1,49 @@
+package stream
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tidemark-io/tidemark/stream/catalog"
+)
+
+// blocks reads for this compactor.
+func (c *compactor) blocks() blockSource { return blockSource{c.data, c.namespace, c.throttle} }
+
+// settle repeats a commit until its outcome is known, and then removes what was written in vain. An outcome that stays
+// unknown, because ctx ends, leaves everything as it is: the ids expire if they were not committed (GC-4).
+func (c *compactor) settle(ctx context.Context, written []catalog.ObjectID, commit func() error) error {
+	unknown := false
+	for try := 0; ; try++ {
+		err := commit()
+		switch {
+		case err == nil || errors.Is(err, catalog.ErrRedundant):
+			return nil
+		case ctx.Err() != nil:
+			return err
+		case errors.Is(err, catalog.ErrUnavailable):
+			unknown = true
+		default:
+			if !unknown {
+				// An earlier try that was applied may have been followed by another compaction, which needs these bytes.
+				c.discard(ctx, written)
+			}
+			return err
+		}
+		if err := pause(ctx, retryDelay(try)); err != nil {
+			return err
+		}
+	}
+}
+
+// discard removes objects that will never be committed. What it fails to remove is removed when the ids expire.
+func (c *compactor) discard(ctx context.Context, ids []catalog.ObjectID) {
+	if len(ids) == 0 || ctx.Err() != nil {
+		return
+	}
+	keys := make([]string, len(ids))
+	for i, id := range ids {
+		keys[i] = DataKey(c.namespace, id)
+	}
+	_ = c.data.Delete(ctx, keys...)
+}

@@ -1,0 +1,153 @@
+package stream
+
+import (
+	"context"
+	"time"
+
+	"github.com/tidemark-io/tidemark/stream/catalog"
+)
+
+// merge copies a group of plain objects into one, without the dead blocks at its head (CP-14).
+func (c *compactor) merge(ctx context.Context, v streamView, group []catalog.StreamObjectState) error {
+	begun := time.Now()
+	var blocks []planBlock
+	for _, o := range group {
+		layout, err := c.layout(ctx, o)
+		if err != nil {
+			return c.skipDamaged(o.Object, err)
+		}
+		blocks = append(blocks, liveBlocks(planObject{id: o.Object, entries: layout.entries}, v.liveFrom())...)
+	}
+	change := catalog.StreamCompaction{Stream: v.ID, Epoch: v.Epoch, Start: blocks[0].Start, End: blocks[len(blocks)-1].End()}
+	for _, o := range group {
+		change.Sources, change.Operations = append(change.Sources, o.Object), append(change.Operations, catalog.Delete)
+	}
+	var err error
+	if change.Object, err = c.catalog.PrepareObjects(ctx, c.node, 1, c.config.prepareTTL); err != nil {
+		return err
+	}
+	if change.Size, err = c.copyBlocks(ctx, change.Object, blocks); err != nil {
+		c.discard(ctx, []catalog.ObjectID{change.Object})
+		return c.skipDamagedSource(err)
+	}
+	return c.commitObjects(ctx, "minor", change, planOutput{blocks: blocks}.bytes(), time.Since(begun))
+}
+
+// liveFrom is where the stream of the view starts.
+func (v streamView) liveFrom() liveFrom {
+	return func(catalog.StreamID) (int64, bool) { return v.Start, true }
+}
+
+// copyBlocks writes an object of blocks, a few megabytes at a time, and returns its size.
+func (c *compactor) copyBlocks(ctx context.Context, id catalog.ObjectID, blocks []planBlock) (int64, error) {
+	o := c.newCopier(id)
+	defer o.abort()
+	for len(blocks) > 0 {
+		n, size := 1, int64(blocks[0].Size)
+		for n < len(blocks) && size+int64(blocks[n].Size) <= maxRead {
+			size += int64(blocks[n].Size)
+			n++
+		}
+		bytes, err := c.blocks().readBlocks(ctx, blocks[:n])
+		if err != nil {
+			return 0, err
+		}
+		for i, b := range blocks[:n] {
+			if err := o.add(ctx, b.IndexEntry, bytes[i]); err != nil {
+				return 0, err
+			}
+		}
+		blocks = blocks[n:]
+	}
+	return o.finish(ctx)
+}
+
+// link makes a composite of what is live in a group. Plain objects of the group lose their place in metadata and keep their
+// bytes; composites go, and what they link is linked anew or, if dead, given up (CP-15).
+func (c *compactor) link(ctx context.Context, v streamView, kind string, group []catalog.StreamObjectState) error {
+	begun := time.Now()
+	var composite CompositeObject
+	change := catalog.StreamCompaction{Stream: v.ID, Epoch: v.Epoch, Attributes: catalog.NewAttributes(true, 0, false)}
+	for _, o := range group {
+		layout, err := c.layout(ctx, o)
+		if err != nil {
+			return c.skipDamaged(o.Object, err)
+		}
+		change.Sources = append(change.Sources, o.Object)
+		if layout.isComposite() {
+			change.Operations = append(change.Operations, catalog.Delete)
+		} else {
+			change.Operations = append(change.Operations, catalog.KeepData)
+		}
+		change.DeadComponents = append(change.DeadComponents, composite.linkLive(layout, v.Start)...)
+	}
+	b, err := composite.Encode()
+	if err != nil {
+		return err
+	}
+	change.Start, change.End = composite.Entries[0].Start, composite.Entries[len(composite.Entries)-1].End()
+	change.Size = composite.LinkedBytes()
+	if change.Object, err = c.catalog.PrepareObjects(ctx, c.node, 1, c.config.prepareTTL); err != nil {
+		return err
+	}
+	if err := c.put(ctx, change.Object, b); err != nil {
+		c.discard(ctx, []catalog.ObjectID{change.Object})
+		return err
+	}
+	return c.commitObjects(ctx, kind, change, int64(len(b)), time.Since(begun))
+}
+
+// linkLive appends the entries of an object that reach above start, and returns the components without one.
+func (c *CompositeObject) linkLive(l objectLayout, start int64) (dead []catalog.ObjectID) {
+	components := l.components
+	if !l.isComposite() {
+		components = []Component{{Object: l.object}}
+	}
+	for i, component := range components {
+		first := len(c.Entries)
+		for _, e := range (CompositeObject{components, l.entries}).EntriesOf(i) {
+			if e.End() > start {
+				c.Entries = append(c.Entries, e)
+			}
+		}
+		if len(c.Entries) == first {
+			dead = append(dead, component.Object)
+			continue
+		}
+		c.Components = append(c.Components, Component{component.Object, int32(first), component.Bucket})
+	}
+	return dead
+}
+
+func (c *compactor) put(ctx context.Context, id catalog.ObjectID, b []byte) error {
+	if err := c.throttle.wait(ctx, int64(len(b))); err != nil {
+		return err
+	}
+	return c.data.Put(ctx, DataKey(c.namespace, id), b)
+}
+
+// commitObjects replaces objects of one stream.
+func (c *compactor) commitObjects(
+	ctx context.Context, kind string, change catalog.StreamCompaction, read int64, took time.Duration,
+) error {
+	var written []catalog.ObjectID
+	if change.Object != catalog.NoObject {
+		written = append(written, change.Object)
+	}
+	if err := c.settle(ctx, written, func() error { return c.catalog.CompactStream(ctx, c.node, change) }); err != nil {
+		return err
+	}
+	c.events.compacted(CompactedEvent{
+		Kind: kind, Stream: change.Stream, Sources: len(change.Sources), Outputs: len(written),
+		BytesRead: read, BytesWritten: read, Took: took,
+	})
+	return nil
+}
+
+// skipDamagedSource is nil if an object was found to be damaged while its blocks were copied.
+func (c *compactor) skipDamagedSource(err error) error {
+	if id, found := c.damagedSource(err); found {
+		return c.skipDamaged(id, err)
+	}
+	return err
+}
