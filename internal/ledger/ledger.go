@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -13,9 +14,13 @@ import (
 type Ledger struct {
 	topic string
 
+	// reading is held while the log is read back, so that nothing is deleted meanwhile. It is taken before mu.
+	reading sync.Mutex
+
 	mu struct {
 		sync.Mutex
 		books      map[int32]*book
+		commits    map[string]map[int32]*commit // by group
 		acked      int64
 		unknown    int64
 		violations []Violation
@@ -27,6 +32,11 @@ type Ledger struct {
 type book struct {
 	at    map[int64]entry // what each offset was answered with
 	where map[ID]int64    // where each record was acknowledged or seen
+	shown int64           // behind the last record that a reader was shown
+
+	deleting int64         // the records below may be gone: their deletion was asked for
+	deleted  int64         // the records below must be gone: their deletion was acknowledged
+	before   map[int]int64 // the last number of each writer among the records that were forgotten with them
 }
 
 type entry struct {
@@ -51,6 +61,7 @@ func (v Violation) String() string {
 func New(topic string) *Ledger {
 	l := &Ledger{topic: topic}
 	l.mu.books = map[int32]*book{}
+	l.mu.commits = map[string]map[int32]*commit{}
 	l.mu.changed = make(chan struct{})
 	return l
 }
@@ -70,6 +81,17 @@ func (l *Ledger) Seen(r *kgo.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.noteLocked(r, false)
+	b := l.bookLocked(r.Partition)
+	b.shown = max(b.shown, r.Offset+1)
+}
+
+func (l *Ledger) bookLocked(partition int32) *book {
+	b := l.mu.books[partition]
+	if b == nil {
+		b = &book{at: map[int64]entry{}, where: map[ID]int64{}, before: map[int]int64{}}
+		l.mu.books[partition] = b
+	}
+	return b
 }
 
 // Unknown counts a record whose fate the writer was not told. It may be in the log, once, or not.
@@ -134,11 +156,7 @@ func (l *Ledger) noteLocked(r *kgo.Record, acked bool) {
 		violated("a record that no writer sent: %v", err)
 		return
 	}
-	b := l.mu.books[r.Partition]
-	if b == nil {
-		b = &book{at: map[int64]entry{}, where: map[ID]int64{}}
-		l.mu.books[r.Partition] = b
-	}
+	b := l.bookLocked(r.Partition)
 	now := entry{id: id, digest: DigestOf(r), acked: acked}
 	before, known := b.at[r.Offset]
 	switch {
@@ -161,17 +179,20 @@ func (l *Ledger) noteLocked(r *kgo.Record, acked bool) {
 	b.where[id] = r.Offset
 }
 
-// promised returns, for each partition, a copy of the entries that were written down until now.
-func (l *Ledger) promised() map[int32]map[int64]entry {
+// promise is what one partition was bound to at some moment.
+type promise struct {
+	entries           map[int64]entry
+	deleting, deleted int64
+	before            map[int]int64
+}
+
+// promised returns a copy of what each partition is bound to now.
+func (l *Ledger) promised() map[int32]promise {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := make(map[int32]map[int64]entry, len(l.mu.books))
+	all := make(map[int32]promise, len(l.mu.books))
 	for p, b := range l.mu.books {
-		entries := make(map[int64]entry, len(b.at))
-		for offset, e := range b.at {
-			entries[offset] = e
-		}
-		all[p] = entries
+		all[p] = promise{entries: maps.Clone(b.at), deleting: b.deleting, deleted: b.deleted, before: maps.Clone(b.before)}
 	}
 	return all
 }

@@ -18,7 +18,13 @@ func at(offset int64, id ID) *kgo.Record {
 
 // answered returns what Verify would notice about partition 0 of [0, end) that answers with records.
 func answered(l *Ledger, end int64, records ...*kgo.Record) []string {
-	c := newCheck(l, 0, 0, end, l.promised()[0])
+	return answeredFrom(l, 0, end, records...)
+}
+
+// answeredFrom is answered with a log that starts later.
+func answeredFrom(l *Ledger, start, end int64, records ...*kgo.Record) []string {
+	c := newCheck(l, 0, start, end, l.promised()[0])
+	c.checkStart(l.promised()[0])
 	for _, r := range records {
 		c.record(r)
 	}
@@ -104,6 +110,68 @@ func TestEachBrokenPromiseIsNamed(t *testing.T) {
 			tc.told(l)
 			require.Equal(t, tc.want, answered(l, tc.end, tc.answer...))
 		})
+	}
+}
+
+// deleted is a ledger of a partition whose first two records of three were deleted.
+func deleted() *Ledger {
+	l := New("t")
+	for offset := range int64(3) {
+		l.Acknowledged(at(offset, ID{0, offset}))
+	}
+	l.Delete(0, 2, func() (int64, error) { return 2, nil })
+	return l
+}
+
+func TestWhatWasDeletedMustBeGoneAndNothingElse(t *testing.T) {
+	require.Empty(t, answeredFrom(deleted(), 2, 3, at(2, ID{0, 2})))
+	require.Equal(t,
+		[]string{"partition 0 offset 2: the log starts at 3, and nobody asked for the deletion of this",
+			"partition 0 offset 2: w0-2 was acknowledged and is gone; the log is [3, 3)"},
+		answeredFrom(deleted(), 3, 3))
+	require.Equal(t,
+		[]string{"partition 0 offset 1: the log starts here, and the deletion of what is below 2 was acknowledged",
+			"partition 0 offset 1: w0-1 follows w0-1"},
+		answeredFrom(deleted(), 1, 3, at(1, ID{0, 1}), at(2, ID{0, 2})))
+	require.Equal(t, []string{"partition 0 offset 3: w0-0 follows w0-2"},
+		answeredFrom(deleted(), 2, 4, at(2, ID{0, 2}), at(3, ID{0, 0})), "a second copy of what was deleted")
+}
+
+func TestADeletionOfUnknownFateMayHaveHappenedOrNot(t *testing.T) {
+	for start := range int64(3) {
+		l := New("t")
+		for offset := range int64(3) {
+			l.Acknowledged(at(offset, ID{0, offset}))
+		}
+		l.Delete(0, 2, func() (int64, error) { return 0, errors.New("the connection broke") })
+		var kept []*kgo.Record
+		for offset := start; offset < 3; offset++ {
+			kept = append(kept, at(offset, ID{0, offset}))
+		}
+		require.Empty(t, answeredFrom(l, start, 3, kept...))
+	}
+}
+
+func TestADeletionIsNotAcknowledgedWithAStartBelowIt(t *testing.T) {
+	l := New("t")
+	l.Delete(0, 2, func() (int64, error) { return 1, nil })
+	require.Equal(t, []Violation{{0, 1, "the deletion of what is below 2 was acknowledged with a start below that"}},
+		l.Violations())
+}
+
+func TestStoredOffsetsLieBetweenWhatWasAcknowledgedAndWhatWasSent(t *testing.T) {
+	for stored, want := range map[int64][]Violation{
+		-1: {{0, 0, "the stored offset of group g; one of 3 was acknowledged"}},
+		2:  {{0, 2, "the stored offset of group g; one of 3 was acknowledged"}},
+		3:  nil,
+		5:  nil,
+		6:  {{0, 6, "the stored offset of group g; none above 5 was sent"}},
+	} {
+		l := New("t")
+		l.Commit("g", map[int32]int64{0: 3}, func() error { return nil })
+		l.Commit("g", map[int32]int64{0: 5}, func() error { return errors.New("the connection broke") })
+		l.checkGroup("g", l.commits()["g"], map[int32]int64{0: stored}, l.commits()["g"])
+		require.Equal(t, want, l.Violations(), "%d is stored", stored)
 	}
 }
 

@@ -43,6 +43,12 @@ type LoadOptions struct {
 	Writers []Writer
 	// Readers is how many clients read the topic from its start all the while.
 	Readers int
+	// Keep makes one more client delete, again and again, all but so many of the newest records of each partition. 0
+	// deletes nothing.
+	Keep int64
+	// Group makes one more client store, again and again, how far the readers are as this group's offsets. Empty stores
+	// nothing.
+	Group string
 	// Buffered is how many records each writer keeps in flight. 0 means 64.
 	Buffered int
 }
@@ -54,7 +60,7 @@ type Load struct {
 	writes sync.WaitGroup
 	reads  sync.WaitGroup
 	client []*kgo.Client // the writers
-	reader []*kgo.Client
+	reader []*kgo.Client // and administrators
 	stop   chan struct{}
 	once   sync.Once
 
@@ -99,6 +105,21 @@ func StartLoad(l *Ledger, o LoadOptions) (*Load, error) {
 		}
 		load.client = append(load.client, c)
 		load.writes.Go(func() { load.write(ctx, c, n, w) })
+	}
+	if o.Keep == 0 && o.Group == "" {
+		return load, nil
+	}
+	c, err := kgo.NewClient(crashOptions(o.Client)...)
+	if err != nil {
+		load.Close()
+		return nil, fmt.Errorf("ledger: administrator: %w", err)
+	}
+	load.reader = append(load.reader, c)
+	if o.Keep > 0 {
+		load.reads.Go(func() { load.trim(ctx, c, o.Keep) })
+	}
+	if o.Group != "" {
+		load.reads.Go(func() { load.commit(ctx, c, o.Group) })
 	}
 	return load, nil
 }
@@ -181,6 +202,7 @@ func crashOptions(client []kgo.Opt) []kgo.Opt {
 		kgo.RetryTimeout(10 * time.Minute),
 		kgo.UnknownTopicRetries(-1),
 		kgo.AllowAutoTopicCreation(),
+		kgo.AlwaysRetryEOF(), // a server that ends may close a connection before its first answer
 	}, client...)
 }
 

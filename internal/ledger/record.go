@@ -62,12 +62,11 @@ func DigestOf(r *kgo.Record) Digest {
 func newRecord(topic string, id ID, minBytes, maxBytes int) *kgo.Record {
 	rng := rand.New(rand.NewPCG(uint64(id.Writer), uint64(id.Seq)))
 	value := make([]byte, minBytes+rng.IntN(maxBytes-minBytes+1))
-	noise := value[:len(value)/2]
-	for i := range noise {
-		noise[i] = byte(rng.Uint32())
-	}
-	for i := len(noise); i < len(value); i++ {
+	for i := range value {
 		value[i] = 'a' + byte(i%7)
+	}
+	for noise := value[:len(value)/2]; len(noise) >= 8; noise = noise[8:] {
+		binary.LittleEndian.PutUint64(noise, rng.Uint64())
 	}
 	return &kgo.Record{
 		Topic:   topic,

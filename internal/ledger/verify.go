@@ -43,6 +43,8 @@ func (r Report) Err() error {
 // of the clients that read. The error says that the server could not be read; broken promises are in the report, with
 // those noticed earlier.
 func (l *Ledger) Verify(ctx context.Context, client ...kgo.Opt) (Report, error) {
+	l.reading.Lock()
+	defer l.reading.Unlock()
 	report := Report{Acked: l.Acks()}
 	promised := l.promised() // before the ends are asked for, so that all of it must lie below them
 	starts, ends, err := l.bounds(ctx, client)
@@ -52,6 +54,7 @@ func (l *Ledger) Verify(ctx context.Context, client ...kgo.Opt) (Report, error) 
 	checks := map[int32]*check{}
 	for p, end := range ends {
 		checks[p] = newCheck(l, p, starts[p], end, promised[p])
+		checks[p].checkStart(promised[p])
 	}
 	if err := l.readAll(ctx, client, checks); err != nil {
 		return Report{}, err
@@ -65,6 +68,9 @@ func (l *Ledger) Verify(ctx context.Context, client ...kgo.Opt) (Report, error) 
 			l.Violated(Violation{Partition: p, Offset: -1, What: "the partition is gone"})
 		}
 	}
+	if err := l.checkCommits(ctx, client); err != nil {
+		return Report{}, err
+	}
 	report.Unknown, report.Violations = l.Unknowns(), l.Violations()
 	return report, nil
 }
@@ -77,12 +83,17 @@ type check struct {
 	end       int64
 	promised  map[int64]entry // what was not read yet
 	next      int64           // the offset that must come next
-	last      map[int]int64   // the last number read of each writer
+	last      map[int]int64   // the last number of each writer that was read, or was deleted before the start
 	read      int64
 }
 
-func newCheck(l *Ledger, p int32, start, end int64, promised map[int64]entry) *check {
-	return &check{ledger: l, partition: p, start: start, end: end, promised: promised, next: start, last: map[int]int64{}}
+func newCheck(l *Ledger, p int32, start, end int64, of promise) *check {
+	c := &check{ledger: l, partition: p, start: start, end: end, promised: of.entries, next: start, last: of.before}
+	if c.last == nil {
+		c.last = map[int]int64{} // of a partition that nothing was promised of
+	}
+	maps.DeleteFunc(c.promised, func(offset int64, _ entry) bool { return offset < start && offset < of.deleting })
+	return c
 }
 
 // done reports whether everything below the end was read.
