@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,92 +16,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/tidemark-io/tidemark/internal/ledger"
 	"github.com/tidemark-io/tidemark/node/nodetest"
 	"github.com/tidemark-io/tidemark/vfs"
 	"github.com/tidemark-io/tidemark/vfs/faultfs"
 )
-
-// underLoad runs clients against a machine while stop stops it several times, and holds it to what it told them.
-func underLoad(t *testing.T, stops int, stop func(m *nodetest.Machine, i int)) {
-	m := machine(t)
-	m.Start()
-	createTopic(t, client(t, m), 2, map[string]string{"segment.bytes": "1048576"}, "loaded")
-
-	seeds := kgo.SeedBrokers(m.Addr())
-	l := ledger.New("loaded")
-	load, err := ledger.StartLoad(l, ledger.LoadOptions{
-		Client: []kgo.Opt{seeds}, Readers: 1,
-	})
-	require.NoError(t, err)
-	defer load.Close()
-	poll := pollOffsets(t, m, "loaded")
-	var acked int64
-	for i := range stops {
-		acked += 500
-		require.NoError(t, l.WaitAcks(within(t), acked))
-		stop(m, i)
-		m.Start()
-	}
-	require.NoError(t, l.WaitAcks(within(t), acked+500))
-	require.NoError(t, load.Stop(within(t)))
-	report, err := l.Verify(within(t), seeds)
-	require.NoError(t, err)
-	require.NoError(t, report.Err())
-	poll()
-}
-
-// pollOffsets asks for the start and the end of every partition again and again, over restarts, until the returned func is
-// called, and fails the test when one of them goes back.
-func pollOffsets(t *testing.T, m *nodetest.Machine, topic string) (stop func()) {
-	admin := kadm.NewClient(client(t, m))
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		starts, ends := map[int32]int64{}, map[int32]int64{}
-		rises := func(highest map[int32]int64, listed kadm.ListedOffsets) {
-			listed.Each(func(o kadm.ListedOffset) {
-				if o.Err != nil {
-					return // the server is away
-				}
-				if o.Offset < highest[o.Partition] {
-					t.Errorf("partition %d went back from %d to %d", o.Partition, highest[o.Partition], o.Offset)
-				}
-				highest[o.Partition] = max(highest[o.Partition], o.Offset)
-			})
-		}
-		for ctx.Err() == nil {
-			if listed, err := admin.ListStartOffsets(ctx, topic); err == nil {
-				rises(starts, listed)
-			}
-			if listed, err := admin.ListEndOffsets(ctx, topic); err == nil {
-				rises(ends, listed)
-			}
-		}
-	}()
-	return func() {
-		cancel()
-		<-ended
-	}
-}
-
-// NODE_POWER_CUTS in the environment is how often the power is cut, for longer runs than the usual one.
-func TestF01_F36_NothingAcknowledgedIsLostAndNoOffsetGoesBackInPowerCutsUnderLoad(t *testing.T) {
-	cuts := 6
-	if text := os.Getenv("NODE_POWER_CUTS"); text != "" {
-		var err error
-		cuts, err = strconv.Atoi(text)
-		require.NoError(t, err)
-	}
-	underLoad(t, cuts, func(m *nodetest.Machine, i int) {
-		m.CutPower(nodetest.Cut{Seed: uint64(i), Keep: []float64{0, 0.5, 1}[i%3]})
-	})
-}
-
-func TestF16_RetriesOverRestartsUnderLoadWriteNothingTwice(t *testing.T) {
-	underLoad(t, 4, func(m *nodetest.Machine, _ int) { m.Stop() })
-}
 
 func TestF79_EveryAcknowledgedChangeSurvivesAPowerCut(t *testing.T) {
 	for seed := range uint64(8) {
