@@ -21,6 +21,9 @@ type Events struct {
 	WALDeleted func(WALDeletedEvent)
 	// WALDeleteFailed tells that WAL objects could not be removed; that is tried again.
 	WALDeleteFailed func(FailedEvent)
+	// Uploaded tells that a block of the log cache is committed, UploadRetried that a step of an upload is tried again.
+	Uploaded      func(UploadedEvent)
+	UploadRetried func(UploadRetriedEvent)
 	// Compacted tells of a commit that replaced objects by others, CompactionFailed of a round that will be tried again.
 	Compacted        func(CompactedEvent)
 	CompactionFailed func(FailedEvent)

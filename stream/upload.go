@@ -1,0 +1,271 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/stream/catalog"
+)
+
+const (
+	// uploadLinger is how long a forced upload waits for others to join it (UP-8).
+	uploadLinger = 100 * time.Millisecond
+	// uploadBlocks is how many blocks are uploaded at the same time (UP-2).
+	uploadBlocks = 4
+	// uploadWrites is how many objects are written at the same time.
+	uploadWrites = 8
+	// uploadTries bounds the tries of a write that fails with errors of no class, such as a multipart upload that the store
+	// has forgotten (F-58). What a store calls transient is tried for ever: the WAL keeps the data.
+	uploadTries = 10
+)
+
+// CommitRejectedError is a commit that metadata refuse although it must be right (UP-6): its offsets do not follow, or its
+// ids are in use. The engine stops; the WAL has the data. It matches [ErrEngineFailed] and the refusal.
+type CommitRejectedError struct {
+	// Commit is the whole request.
+	Commit catalog.Commit
+	Err    error
+}
+
+func (e *CommitRejectedError) Error() string {
+	return fmt.Sprintf("commit of an upload was rejected: %v: %+v", e.Err, e.Commit)
+}
+
+// Unwrap returns [ErrEngineFailed] and the refusal.
+func (e *CommitRejectedError) Unwrap() []error { return []error{ErrEngineFailed, e.Err} }
+
+// UploadError is an object that the data store refuses for good. The engine stops; the WAL has the data. It matches
+// [ErrEngineFailed] and the store's error.
+type UploadError struct {
+	Key   string
+	Tries int
+	Err   error
+}
+
+func (e *UploadError) Error() string {
+	return fmt.Sprintf("object %q could not be written, %d tries: %v", e.Key, e.Tries, e.Err)
+}
+
+// Unwrap returns [ErrEngineFailed] and the store's error.
+func (e *UploadError) Unwrap() []error { return []error{ErrEngineFailed, e.Err} }
+
+// uploaderOptions are what an uploader works with.
+type uploaderOptions struct {
+	data      objstore.Store
+	catalog   catalog.Catalog
+	node      catalog.Node
+	namespace string
+	cfg       Config
+	// cache is where blocks come from; nil for an uploader of [uploader.uploadRecords] only.
+	cache  *logCache
+	events Events
+	// committed is called for each block, in the order in which they were sealed, one at a time, after the catalog's view
+	// has the commit and the block is free.
+	committed func(*cacheBlock)
+	// failed is called at most once, without locks: no block is committed any more. The error matches [ErrFenced] or
+	// [ErrEngineFailed].
+	failed func(error)
+}
+
+// uploader brings sealed blocks of a log cache to the data bucket (section 5):
+//
+//	plan, prepare --> write --> commit, wait until applied, release
+//	in seal order    overlap    in seal order (UP-2)
+//
+// Its goroutines are one that decides when blocks are sealed (UP-8), and one for each block under way.
+type uploader struct {
+	uploaderOptions
+	ctx    context.Context // ends everything
+	cancel context.CancelFunc
+	wake   chan struct{} // a forced upload was asked for
+	rate   uploadRate
+	writes chan struct{} // a token for each object that is being written
+	all    sync.WaitGroup
+
+	// Of the goroutine run: the newest block, and what says that the newest uploadBlocks are committed, oldest first.
+	last  *uploadJob
+	under []<-chan struct{}
+
+	mu struct {
+		sync.Mutex
+		forced *forcedUpload // asked for, and not sealed yet
+		err    error
+	}
+}
+
+// forcedUpload is a seal that callers wait for.
+type forcedUpload struct {
+	due       time.Time
+	sealed    chan struct{}
+	committed <-chan struct{} // of the last block up to it; set before sealed is closed
+}
+
+// newUploader starts an uploader. Its owner closes it.
+func newUploader(o uploaderOptions) *uploader {
+	u := &uploader{uploaderOptions: o, wake: make(chan struct{}, 1), writes: make(chan struct{}, uploadWrites)}
+	u.ctx, u.cancel = context.WithCancel(context.Background())
+	done := make(chan struct{})
+	close(done)
+	u.last = &uploadJob{prepared: done, committed: done}
+	u.under = slices.Repeat([]<-chan struct{}{done}, uploadBlocks)
+	if u.cache != nil {
+		u.all.Go(u.run)
+	}
+	return u
+}
+
+// close stops the uploader: what is not committed yet stays in the WAL. It returns when all goroutines have ended.
+func (u *uploader) close() {
+	u.cancel()
+	u.all.Wait()
+}
+
+// err is why no block is committed any more, nil if the uploader is well.
+func (u *uploader) err() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.mu.err
+}
+
+// fail stops the uploader for the first error.
+func (u *uploader) fail(err error) {
+	u.mu.Lock()
+	first := u.mu.err == nil
+	if first {
+		u.mu.err = err
+	}
+	u.mu.Unlock()
+	u.cancel()
+	if first {
+		u.failed(err)
+	}
+}
+
+// force seals what the cache holds and waits until everything that was put before the call is committed. Calls within
+// uploadLinger are served by one seal (UP-8). The error is the uploader's or the context's; after a context error the upload
+// goes on.
+func (u *uploader) force(ctx context.Context) error {
+	restore := u.rate.lift()
+	defer restore()
+	f := u.ask()
+	if err := u.await(ctx, f.sealed); err != nil {
+		return err
+	}
+	return u.await(ctx, f.committed)
+}
+
+// await waits until a channel is closed; it fails when the context ends first, or the uploader.
+func (u *uploader) await(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-u.ctx.Done():
+	}
+	select {
+	case <-done:
+		return nil
+	default:
+		return u.ended()
+	}
+}
+
+// ended is why nothing is uploaded any more.
+func (u *uploader) ended() error {
+	if err := u.err(); err != nil {
+		return err
+	}
+	return ErrClosed
+}
+
+// kick asks for an upload that nobody waits for, because appends wait for room in the cache (LC-7). While blocks are under
+// way it does nothing: room will come from them.
+func (u *uploader) kick() {
+	if !u.cache.isUploading() {
+		u.ask()
+	}
+}
+
+// ask joins the forced upload that is about to happen, or begins one.
+func (u *uploader) ask() *forcedUpload {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.mu.forced == nil {
+		u.mu.forced = &forcedUpload{due: time.Now().Add(uploadLinger), sealed: make(chan struct{})}
+		select {
+		case u.wake <- struct{}{}:
+		default:
+		}
+	}
+	return u.mu.forced
+}
+
+// takeForced returns the forced upload if its time has come; otherwise the time when it will, if there is one.
+func (u *uploader) takeForced(now time.Time) (f *forcedUpload, due time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case u.mu.forced == nil:
+		return nil, time.Time{}
+	case u.mu.forced.due.After(now):
+		return nil, u.mu.forced.due
+	}
+	f, u.mu.forced = u.mu.forced, nil
+	return f, time.Time{}
+}
+
+// run uploads what is due, whenever something is.
+func (u *uploader) run() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		var expired <-chan time.Time // never, unless something will be due
+		if due := u.sealDue(time.Now()); !due.IsZero() {
+			timer.Reset(time.Until(due))
+			expired = timer.C
+		}
+		select {
+		case <-expired:
+		case <-u.wake:
+		case <-u.cache.news:
+		case <-u.ctx.Done():
+			return
+		}
+	}
+}
+
+// sealDue seals what is forced or old enough, starts the uploads of all sealed blocks in their order, and returns when it
+// must be called again; the zero time if nothing waits.
+func (u *uploader) sealDue(now time.Time) (next time.Time) {
+	forced, next := u.takeForced(now)
+	if forced != nil {
+		u.cache.seal()
+	}
+	if due, waiting := u.cache.sealOlder(u.cfg.UploadInterval, now); waiting && (next.IsZero() || due.Before(next)) {
+		next = due
+	}
+	for _, b := range u.cache.takeSealed() {
+		u.start(b)
+	}
+	if forced != nil {
+		forced.committed = u.last.committed
+		close(forced.sealed)
+	}
+	return next
+}
+
+// start begins the upload of the next block.
+func (u *uploader) start(b *cacheBlock) {
+	j := &uploadJob{
+		block: b, begun: time.Now(), prepared: make(chan struct{}), committed: make(chan struct{}),
+		mayPrepare: u.last.prepared, mayCommit: u.last.committed, mayBegin: u.under[0],
+	}
+	u.last = j
+	u.under = append(u.under[1:], j.committed)
+	u.all.Go(func() { u.upload(j) })
+}

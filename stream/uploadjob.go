@@ -1,0 +1,206 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tidemark-io/tidemark/internal/parallel"
+	"github.com/tidemark-io/tidemark/stream/catalog"
+)
+
+// uploadJob is a block under way. Its channels close when a step is done, and never if the uploader fails or ends before.
+type uploadJob struct {
+	block *cacheBlock
+	begun time.Time
+
+	// What must come first: an earlier block's commit, so that not too many are under way; the block before it.
+	mayBegin, mayPrepare, mayCommit <-chan struct{}
+
+	prepared, committed chan struct{}
+}
+
+// upload brings a block to the data bucket, however long that takes.
+func (u *uploader) upload(j *uploadJob) {
+	age := j.begun.Sub(j.block.began)
+	if j.block.hurried || age < rateMinAge {
+		restore := u.rate.lift()
+		defer restore()
+	} else {
+		u.rate.need(j.block.size, age)
+	}
+	objects, err := u.commitBlock(u.ctx, j)
+	if err != nil {
+		if u.ctx.Err() == nil {
+			u.fail(err)
+		}
+		return
+	}
+	u.cache.markFree(j.block)
+	u.committed(j.block)
+	close(j.committed)
+	u.events.uploaded(UploadedEvent{
+		Objects: objects, Streams: len(j.block.runs), Bytes: j.block.size,
+		Waited: time.Since(j.block.began), Took: time.Since(j.begun),
+	})
+}
+
+// uploadRecords commits records that come from nowhere but the WAL, as recovery finds them: those of each stream in order.
+// It returns when the catalog's view has them. The error matches [ErrFenced] or [ErrEngineFailed], or is the context's or a
+// [*DiscontinuityError]; the uploader is not failed by it.
+func (u *uploader) uploadRecords(ctx context.Context, records []Record) error {
+	b, err := newSealedBlock(time.Now(), records)
+	if err != nil {
+		return err
+	}
+	restore := u.rate.lift()
+	defer restore()
+	now := u.last.committed // closed: nothing comes before it
+	j := &uploadJob{block: b, mayBegin: now, mayPrepare: now, mayCommit: now, prepared: make(chan struct{})}
+	_, err = u.commitBlock(ctx, j)
+	return err
+}
+
+// commitBlock runs steps 1 to 5 of section 5.1 and returns how many objects the block became.
+func (u *uploader) commitBlock(ctx context.Context, j *uploadJob) (objects int, err error) {
+	plan := planUpload(j.block, u.cfg.UploadStreamSplit)
+	if err := await(ctx, j.mayBegin); err != nil {
+		return 0, err
+	}
+	if err := await(ctx, j.mayPrepare); err != nil {
+		return 0, err
+	}
+	if plan.objects() == 0 { // UP-10
+		close(j.prepared)
+		return 0, await(ctx, j.mayCommit)
+	}
+	first, err := u.prepare(ctx, plan.objects())
+	if err != nil {
+		return 0, err
+	}
+	close(j.prepared)
+	for try := 0; ; try++ {
+		commit, err := u.write(ctx, j.block, plan.assign(first))
+		if err != nil {
+			return 0, err
+		}
+		if err := await(ctx, j.mayCommit); err != nil {
+			return 0, err
+		}
+		err = u.commit(ctx, commit)
+		if !errors.Is(err, errWriteAgain) {
+			return plan.objects(), err
+		}
+		u.events.uploadRetried(UploadRetriedEvent{Step: "commit", Try: try + 1, Err: err})
+		if first, err = u.prepare(ctx, plan.objects()); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// prepare reserves ids. A try whose reply was lost costs ids that expire unused.
+func (u *uploader) prepare(ctx context.Context, count int) (first catalog.ObjectID, err error) {
+	err = u.untilKnown(ctx, "prepare", func() error {
+		first, err = u.catalog.PrepareObjects(ctx, u.node, count, u.cfg.UploadPrepareTTL)
+		return err
+	})
+	if err == nil || ctx.Err() != nil {
+		return first, err
+	}
+	return 0, fmt.Errorf("preparing %d objects: %w", count, engineError(err))
+}
+
+// write stores all objects of a block, several at a time.
+func (u *uploader) write(ctx context.Context, b *cacheBlock, plan []objectPlan) (catalog.Commit, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	written := make([]writtenObject, len(plan))
+	err := parallel.Each(ctx, len(plan), uploadWrites, func(i int) {
+		var err error
+		if written[i], err = u.writeObject(ctx, b, plan[i]); err != nil {
+			cancel(err)
+		}
+	})
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	return commitOf(written), err
+}
+
+// errWriteAgain is a commit whose ids have expired: nothing was committed, and the objects that were written are removed by
+// the cleaner (UP-7).
+var errWriteAgain = errors.New("reserved object ids have expired")
+
+// commit makes a block visible, however often it must ask, and returns once the local view has it (RD-1).
+func (u *uploader) commit(ctx context.Context, c catalog.Commit) error {
+	err := u.untilKnown(ctx, "commit", func() error { return u.catalog.Commit(ctx, u.node, c) })
+	switch {
+	case err == nil, errors.Is(err, catalog.ErrRedundant): // an earlier try of ours was applied (UP-4)
+		return u.awaitApplied(ctx, c)
+	case errors.Is(err, catalog.ErrObjectNotPrepared):
+		// An earlier try may have been applied all the same, and its object been compacted since.
+		if isApplied(u.catalog.View(), c) {
+			return nil
+		}
+		return fmt.Errorf("%w: %w", errWriteAgain, err)
+	case ctx.Err() != nil:
+		return err
+	}
+	if fenced := engineError(err); errors.Is(fenced, ErrFenced) {
+		return fenced
+	}
+	return &CommitRejectedError{Commit: c, Err: err}
+}
+
+// awaitApplied waits until the local view has a commit (5.1 step 5).
+func (u *uploader) awaitApplied(ctx context.Context, c catalog.Commit) error {
+	v := u.catalog.View()
+	for !isApplied(v, c) {
+		var err error
+		if v, err = u.catalog.Wait(ctx, v.Index()+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// untilKnown asks the catalog until it answers: an answer that is not known is asked for again, with the same ids (UP-4).
+func (u *uploader) untilKnown(ctx context.Context, step string, call func() error) error {
+	for try := 0; ; try++ {
+		err := call()
+		if err == nil || ctx.Err() != nil || !isUnknown(err) {
+			return err
+		}
+		delay := retryDelay(try)
+		u.events.uploadRetried(UploadRetriedEvent{Step: step, Try: try + 1, Delay: delay, Err: err})
+		if err := pause(ctx, delay); err != nil {
+			return err
+		}
+	}
+}
+
+// isUnknown reports whether a call of the catalog may have had an effect or not.
+func isUnknown(err error) bool {
+	return errors.Is(err, catalog.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, context.Canceled)
+}
+
+// engineError is what a refusal of the catalog means for the engine: [ErrFenced] if this process is no longer the owner
+// (UP-5), otherwise a broken invariant, [ErrEngineFailed].
+func engineError(err error) error {
+	if errors.Is(err, catalog.ErrNodeEpochMismatch) || errors.Is(err, catalog.ErrStreamFenced) {
+		return fmt.Errorf("%w: %w", ErrFenced, err)
+	}
+	return fmt.Errorf("%w: %w", ErrEngineFailed, err)
+}
+
+// await waits until a channel is closed, or fails with the context's error when that ends first.
+func await(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
