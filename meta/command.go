@@ -1,10 +1,17 @@
 package meta
 
-// Command is one change to the state. The types of this package are the only ones: [CreateTopic], [AdoptTopic],
-// [DeleteTopic], [CreatePartitions], [SetTopicConfigs], [RaiseLeaderEpochs], [RegisterNode], [AllocateProducerIDs],
-// [RaiseProducerIDs], [PutKv], [PutKvIfAbsent], [DeleteKv], [DeleteKvIfMatches] and [CasKv]. Their fields must not change while they are proposed.
+// Command is one change to the state. The types of this package are the only ones:
+//
+//   - topics: [CreateTopic], [AdoptTopic], [DeleteTopic], [CreatePartitions], [SetTopicConfigs], [RaiseLeaderEpochs]
+//   - nodes: [RegisterNode], [AnnounceLevel], [RaiseLevel], [OpenWAL], [CloseWAL]
+//   - streams and objects: [CreateStreams], [OpenStream], [TrimStream], [CloseStream], [DeleteStream], [PrepareObjects],
+//     [CommitObjects], [CompactStream], [ExpirePrepared], [CleanDestroyed]
+//   - ids and pairs: [AllocateProducerIDs], [RaiseProducerIDs], [PutKv], [PutKvIfAbsent], [DeleteKv], [DeleteKvIfMatches],
+//     [CasKv]
+//
+// Their fields must not change while they are proposed.
 type Command interface {
-	// Type is the number of the command: its's first byte in an entry.
+	// Type is the number of the command: its first byte in an entry.
 	Type() uint8
 	// encode writes the fields.
 	encode(w *writer)
@@ -14,19 +21,33 @@ type Command interface {
 
 // The numbers of the commands that this build knows. They are on disk; see the package documentation for the ranges.
 const (
+	numOpenStream          = 2
+	numTrimStream          = 3
+	numCloseStream         = 4
+	numDeleteStream        = 5
+	numPrepareObjects      = 6
+	numCommitObjects       = 7
+	numCompactStream       = 8
+	numExpirePrepared      = 9
 	numRegisterNode        = 10
+	numCleanDestroyed      = 11
 	numPutKv               = 12
 	numPutKvIfAbsent       = 13
 	numDeleteKv            = 14
+	numCreateStreams       = 17
 	numDeleteKvIfMatches   = 19
 	numAllocateProducerIDs = 20
 	numCasKv               = 21
+	numOpenWAL             = 22
+	numCloseWAL            = 23
 	numCreateTopic         = 50
 	numDeleteTopic         = 51
 	numCreatePartitions    = 52
 	numAdoptTopic          = 53
 	numSetTopicConfigs     = 60
 	numRaiseLeaderEpochs   = 70
+	numAnnounceLevel       = 110
+	numRaiseLevel          = 111
 	numRaiseProducerIDs    = 120
 )
 
@@ -67,8 +88,44 @@ func decodeCommand(r *reader) Command {
 		return decodeAdoptTopic(r)
 	case numRaiseLeaderEpochs:
 		return decodeRaiseLeaderEpochs(r)
+	case numAnnounceLevel:
+		return decodeAnnounceLevel(r)
+	case numRaiseLevel:
+		return decodeRaiseLevel(r)
 	case numRaiseProducerIDs:
 		return RaiseProducerIDs{Next: r.u64()}
+	default:
+		return decodeStreamCommand(r, number)
+	}
+}
+
+// decodeStreamCommand reads one command about streams, objects and the logs of nodes.
+func decodeStreamCommand(r *reader, number uint8) Command {
+	switch number {
+	case numCreateStreams:
+		return CreateStreams{Node: r.i32(), NodeEpoch: r.i64(), Count: r.u32()}
+	case numOpenStream:
+		return decodeOpenStream(r)
+	case numTrimStream:
+		return decodeTrimStream(r)
+	case numCloseStream:
+		return decodeCloseStream(r)
+	case numDeleteStream:
+		return decodeDeleteStream(r)
+	case numPrepareObjects:
+		return decodePrepareObjects(r)
+	case numCommitObjects:
+		return decodeCommitObjects(r)
+	case numCompactStream:
+		return decodeCompactStream(r)
+	case numExpirePrepared:
+		return ExpirePrepared{}
+	case numCleanDestroyed:
+		return CleanDestroyed{Objects: r.objects()}
+	case numOpenWAL:
+		return OpenWAL{Node: r.i32(), NodeEpoch: r.i64(), Start: r.i64()}
+	case numCloseWAL:
+		return CloseWAL{Node: r.i32(), NodeEpoch: r.i64(), Start: r.i64()}
 	default:
 		if r.err == nil {
 			r.err = &VersionError{What: "command type", Got: uint64(number), Known: numRaiseProducerIDs}

@@ -1,11 +1,11 @@
 // Package meta is the metadata log: one ordered list of command batches that every node applies to the same
-// deterministic state. Topics, their settings and leader epochs, node epochs, producer ids and small key-value pairs
-// change nowhere else.
+// deterministic state. Topics, their settings and leader epochs, node epochs, producer ids, small key-value pairs, streams
+// and the objects that hold them change nowhere else.
 //
 // [Open] reads what a [Backend] holds and returns a [Log]. [Log.Propose] appends commands and answers once they are
 // durable and applied here, so a caller reads its own writes. [Log.View] is an immutable [State] that costs nothing to
-// take and never changes under its reader. Package meta/embedded is the backend for one node, a bbolt file; package
-// meta/metatest has one in memory that can be crashed, one that loses replies, and the suite that every backend passes.
+// take and never changes under its reader. [NewCatalog] is the log as the stream engine asks for it. Package meta/embedded
+// is the backend for one node, a bbolt file, and meta/etcd that for many; package meta/metatest has one in memory that can be crashed, one that loses replies, and the suite that every backend passes.
 //
 // # Rules
 //
@@ -17,20 +17,24 @@
 // backend's file and the index. It is never skipped and never read as "nothing there": whoever deletes what the
 // metadata does not mention would delete good data.
 //
+// New kinds of commands come with a new [Level]. They are proposed only when every node that lives has announced that it
+// understands them; a build that does not understand a log's level refuses it and names both.
+//
 // # Command numbers
 //
 // The number is the first byte of a command in an entry and never changes its meaning. Ranges are set aside so that
 // rooms to come do not collide; a number without a command here is refused as written by a newer version.
 //
-//	  1 -   9   streams and objects
+//	  1 -   9   OpenStream 2, TrimStream 3, CloseStream 4, DeleteStream 5, PrepareObjects 6, CommitObjects 7,
+//	            CompactStream 8, ExpirePrepared 9
 //	 10         RegisterNode
-//	 11         streams and objects
+//	 11         CleanDestroyed
 //	 12 -  14   PutKv, PutKvIfAbsent, DeleteKv
-//	 15 -  18   streams and objects
+//	 15 -  18   CreateStreams 17; the placement of streams
 //	 19         DeleteKvIfMatches
 //	 20         AllocateProducerIDs
 //	 21         CasKv
-//	 22 -  29   streams and objects
+//	 22 -  29   OpenWAL 22, CloseWAL 23
 //	 30 -  45   tables, partitions, buckets, their coordinator
 //	 46 -  48   consumer group offsets
 //	 50 -  59   topics: CreateTopic 50, DeleteTopic 51, CreatePartitions 52, AdoptTopic 53
@@ -39,7 +43,7 @@
 //	 80 -  89   users and their credentials
 //	 90 -  99   ACLs
 //	100 - 109   quotas
-//	110 - 119   cluster features and in-sync sets
+//	110 - 119   cluster features and in-sync sets: AnnounceLevel 110, RaiseLevel 111
 //	120         RaiseProducerIDs
 //	121 - 255   free
 package meta

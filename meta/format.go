@@ -16,7 +16,7 @@ const (
 	codecVersion = 1
 
 	snapshotMagic   = "TMMS"
-	snapshotVersion = 1
+	snapshotVersion = 2 // the newest; see EncodeSnapshot
 
 	entryHeaderSize = 38
 	crcSize         = 4
@@ -58,9 +58,22 @@ type Entry struct {
 // RegisterNode 10  node i32, expected epoch i64,                         list of (id, list of partition i32)
 //                  incarnation id, address str,     configs              list of (name str, value str) in the
 //                  slots u32                                             order of the names, each once
-// AllocateProducerIDs 20  node i32, node epoch i64, count u32
+// AllocateProducerIDs 20  N, count u32
 // AdoptTopic 53           id, name str, list of leader epoch i32, configs
 // RaiseProducerIDs 120    next u64
+// AnnounceLevel 110       node i32, incarnation id, level u32, build str
+// RaiseLevel 111          level u32, list of node i32
+//
+// N is node i32, node epoch i64. Streams, epochs, offsets, objects and sizes are i64; what a range and a stream object are is
+// drawn in wire_objects.go.
+//
+// CreateStreams 17  N, count u32                    PrepareObjects 6   N, count u32, ttl ms i64
+// OpenStream 2      N, stream, epoch                CommitObjects 7    N, object, size, attributes u32, list of range,
+// TrimStream 3      N, stream, epoch, start                            list of stream object, list of compacted object
+// CloseStream 4     N, stream, epoch                CompactStream 8    N, stream object, list of source object,
+// DeleteStream 5    N, stream, epoch                                   list of operation u8, list of dead object
+// OpenWAL 22        N, start                        ExpirePrepared 9   nothing
+// CloseWAL 23       N, start                        CleanDestroyed 11  list of object
 
 // Encode returns the entry's bytes. It fails if a string is not UTF-8 or the number of commands is out of range.
 func (e Entry) Encode() ([]byte, error) {
@@ -102,7 +115,7 @@ func (e Entry) frame(commands [][]byte) []byte {
 // DecodeEntry reads an entry. Values of commands alias b, which must not change afterwards. The error is a
 // [*VersionError] for an entry that a newer version wrote and a [*FormatError] for anything else that is not an entry.
 func DecodeEntry(b []byte) (Entry, error) {
-	r, err := opened(b, entryMagic, "entry version", entryVersion)
+	r, _, err := opened(b, entryMagic, "entry version", entryVersion)
 	if err != nil {
 		return Entry{}, err
 	}
@@ -128,25 +141,26 @@ func sealed(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// opened checks magic, CRC and version, in this order, and returns a reader behind the version byte that ends before
-// the CRC. Every version keeps magic, version byte and trailing CRC where they are, so that damage to the version byte is
+// opened checks magic, CRC and version, in this order, and returns the version and a reader behind it that ends
+// before the CRC. Every version keeps magic, version byte and trailing CRC where they are, so that damage to the version byte is
 // told from a newer version.
-func opened(b []byte, magic, what string, version uint8) (*reader, error) {
+func opened(b []byte, magic, what string, newest uint8) (r *reader, version uint8, err error) {
 	if len(b) < len(magic)+1+crcSize {
-		return nil, &FormatError{Offset: len(b), Reason: fmt.Sprintf("%d bytes are too few", len(b))}
+		return nil, 0, &FormatError{Offset: len(b), Reason: fmt.Sprintf("%d bytes are too few", len(b))}
 	}
 	if got := string(b[:len(magic)]); got != magic {
-		return nil, &FormatError{Offset: 0, Reason: fmt.Sprintf("magic is %q, not %q", got, magic)}
+		return nil, 0, &FormatError{Offset: 0, Reason: fmt.Sprintf("magic is %q, not %q", got, magic)}
 	}
 	body := b[: len(b)-crcSize : len(b)-crcSize]
 	stored := binary.LittleEndian.Uint32(b[len(body):])
 	if computed := crc32.Checksum(body, castagnoli); stored != computed {
-		return nil, &FormatError{Offset: len(body), Reason: fmt.Sprintf("CRC is %#08x, the bytes have %#08x", stored, computed)}
+		return nil, 0, &FormatError{Offset: len(body), Reason: fmt.Sprintf("CRC is %#08x, the bytes have %#08x", stored, computed)}
 	}
-	if got := body[len(magic)]; got != version {
-		return nil, &VersionError{What: what, Got: uint64(got), Known: uint64(version)}
+	got := body[len(magic)]
+	if got < 1 || got > newest {
+		return nil, 0, &VersionError{What: what, Got: uint64(got), Known: uint64(newest)}
 	}
-	return &reader{b: body, pos: len(magic) + 1}, nil
+	return &reader{b: body, pos: len(magic) + 1}, got, nil
 }
 
 // finish returns the first fault, or that bytes are left over.

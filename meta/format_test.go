@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
 // testTopic is the i-th of many topics.
@@ -37,6 +39,72 @@ func everyCommand() []Command {
 		RaiseLeaderEpochs{Node: 5, NodeEpoch: 1, Topics: []TopicPartitions{{ID: id, Partitions: []int32{0, 4}}, {ID: TopicID{0: 2}}}},
 		DeleteTopic{ID: TopicID{0: 2}},
 	}
+}
+
+// everyStreamCommand has each command of LevelStreams once and what it needs, with every field set to something of its own.
+func everyStreamCommand() []Command {
+	a, b := [16]byte{0xA0, 15: 0xAF}, [16]byte{0xB0}
+	plain := catalog.StreamObject{Object: 1, Size: 30, Stream: 1, Epoch: 4, Start: 0, End: 30}
+	composite := plain
+	composite.Object, composite.Size, composite.Attributes = 3, 77, catalog.NewAttributes(true, 2, false)
+	return []Command{
+		RegisterNode{Node: 5, ExpectedEpoch: -1, Incarnation: a, Address: "host:9092", Slots: 3},
+		RegisterNode{Node: 6, ExpectedEpoch: -1, Incarnation: b},
+		AnnounceLevel{Node: 5, Incarnation: a, Level: 1, Build: "v1.2.3"},
+		AnnounceLevel{Node: 6, Incarnation: b, Level: 9, Build: "v9"},
+		RaiseLevel{Level: 1, Nodes: []int32{5, 6}},
+		OpenWAL{Node: 5, NodeEpoch: 1, Start: 2 * catalog.Window},
+		CloseWAL{Node: 6, NodeEpoch: 1, Start: catalog.Window},
+		CreateStreams{Node: 5, NodeEpoch: 1, Count: 3},
+		OpenStream{Node: 5, NodeEpoch: 1, Stream: 0, Epoch: 2},
+		OpenStream{Node: 5, NodeEpoch: 1, Stream: 1, Epoch: 4},
+		PrepareObjects{Node: 5, NodeEpoch: 1, Count: 6, TTLMs: 60_000},
+		CommitObjects{Node: 5, NodeEpoch: 1, Commit: catalog.Commit{
+			Object: 0, Size: 512, Attributes: catalog.NewAttributes(false, 1, false),
+			Ranges:        []catalog.Range{{Stream: 0, Epoch: 2, Start: 0, End: 20, Size: 200}},
+			StreamObjects: []catalog.StreamObject{plain},
+		}},
+		CompactStream{Node: 5, NodeEpoch: 1, StreamCompaction: catalog.StreamCompaction{
+			Object: 3, Size: 77, Stream: 1, Epoch: 4, Start: 0, End: 30, Attributes: composite.Attributes,
+			Sources: []catalog.ObjectID{1}, Operations: []catalog.Operation{catalog.DeepDelete},
+			DeadComponents: []catalog.ObjectID{1},
+		}},
+		CommitObjects{Node: 6, NodeEpoch: 1, Commit: catalog.Commit{
+			Object: 4, Size: 256, Ranges: []catalog.Range{{Stream: 0, Epoch: -1, Start: 0, End: 20, Size: 200}},
+			Compacted: []catalog.ObjectID{0},
+		}},
+		TrimStream{Node: 5, NodeEpoch: 1, Stream: 1, Epoch: 4, Start: 12},
+		CloseStream{Node: 5, NodeEpoch: 1, Stream: 0, Epoch: 2},
+		DeleteStream{Node: 6, NodeEpoch: 1, Stream: 2, Epoch: -1},
+		ExpirePrepared{},
+		CleanDestroyed{Objects: []catalog.ObjectID{1, 99}},
+	}
+}
+
+func everyStreamCommandEntry() Entry {
+	return Entry{Node: 5, NodeEpoch: 1, Nonce: 0x1112131415161718, NowMs: 1_760_000_000_000, Commands: everyStreamCommand()}
+}
+
+func TestStreamEntryVersion1Golden(t *testing.T) {
+	b, err := everyStreamCommandEntry().Encode()
+	require.NoError(t, err)
+	golden(t, "entry-v1-streams.hex", b)
+	decoded, err := DecodeEntry(b)
+	require.NoError(t, err)
+	require.Equal(t, everyStreamCommandEntry(), decoded)
+}
+
+func TestSnapshotVersion2Golden(t *testing.T) {
+	s, results := Empty().Apply(8, everyStreamCommandEntry())
+	for i, r := range results {
+		require.NoError(t, r.Err(), "%+v", everyStreamCommand()[i])
+	}
+	b := s.EncodeSnapshot()
+	golden(t, "snapshot-v2.hex", b)
+	decoded, err := DecodeSnapshot(b)
+	require.NoError(t, err)
+	require.Equal(t, b, decoded.EncodeSnapshot())
+	require.Equal(t, s.dump(), decoded.dump())
 }
 
 func everyCommandEntry() Entry {
@@ -102,6 +170,29 @@ func (s *State) dump() map[string]any {
 	for key, v := range s.List("") {
 		out["key "+key] = v
 	}
+	for row := range s.Streams() {
+		out[fmt.Sprint("stream ", row.ID)] = []any{row, s.StreamObjects(row.ID), s.Objects(row.ID, row.Start, row.End, 100)}
+	}
+	for set := range s.StreamSets() {
+		counted, _ := s.sets.get(set.Object)
+		out[fmt.Sprint("set ", set.Object)] = []any{set, counted.streams}
+	}
+	for id, o := range s.objects.all() {
+		out[fmt.Sprint("object ", id)] = *o
+	}
+	for id, at := range s.Prepared() {
+		out[fmt.Sprint("prepared ", id)] = at
+	}
+	for id, mark := range s.marks.all() {
+		out[fmt.Sprint("marked ", id)] = mark
+	}
+	for id, n := range s.opened.all() {
+		out[fmt.Sprint("opened ", id)] = n
+	}
+	for l := range s.NodeLevels() {
+		out[fmt.Sprint("level of ", l.Node)] = l
+	}
+	out["marks"], out["level"] = s.Destroyed(1000), s.level
 	out["sizes"] = []int{s.topics.len(), s.topicIDs.len(), s.topicNames.len(), s.nodes.len(), s.kv.len()}
 	return out
 }
@@ -134,6 +225,9 @@ func TestML1_WhatANewerVersionWroteIsNamedAsSuch(t *testing.T) {
 	entry, err := everyCommandEntry().Encode()
 	require.NoError(t, err)
 	snapshot := Empty().EncodeSnapshot()
+	raise, err := Entry{Commands: []Command{RaiseLevel{Level: 1, Nodes: []int32{1}}}}.Encode()
+	require.NoError(t, err)
+	leveled := (&State{level: 1}).EncodeSnapshot()
 	for _, c := range []struct {
 		name string
 		b    []byte
@@ -145,8 +239,10 @@ func TestML1_WhatANewerVersionWroteIsNamedAsSuch(t *testing.T) {
 		{"codec", entry, 33, 9, VersionError{What: "command codec version", Got: 9, Known: 1}},
 		{"command", entry, 38, 200, VersionError{What: "command type", Got: 200, Known: 120}},
 		{"command that this build does not have", entry, 38, 1, VersionError{What: "command type", Got: 1, Known: 120}},
-		{"snapshot", snapshot, 4, 3, VersionError{What: "snapshot version", Got: 3, Known: 1}},
-		{"streams", snapshot, 61, 4, VersionError{What: "number of streams in the snapshot", Got: 4}},
+		{"snapshot", snapshot, 4, 3, VersionError{What: "snapshot version", Got: 3, Known: 2}},
+		{"transfers", snapshot, 61 + 7*8, 4, VersionError{What: "number of transfers in the snapshot", Got: 4}},
+		{"level of an entry", raise, 39, 7, VersionError{What: "level of the metadata", Got: 7, Known: 1}},
+		{"level of a snapshot", leveled, len(leveled) - 4 - 8 - 4, 7, VersionError{What: "level of the metadata", Got: 7, Known: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := append([]byte{}, c.b...)
@@ -221,6 +317,8 @@ func TestTheChecksumIsCRC32C(t *testing.T) {
 func FuzzDecodeEntry(f *testing.F) {
 	b, _ := everyCommandEntry().Encode()
 	f.Add(b)
+	b, _ = everyStreamCommandEntry().Encode()
+	f.Add(b)
 	f.Add([]byte(entryMagic))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, b := range [][]byte{b, sealed(append([]byte{}, b...))} {
@@ -238,6 +336,8 @@ func FuzzDecodeEntry(f *testing.F) {
 
 func FuzzDecodeSnapshot(f *testing.F) {
 	s, _ := Empty().Apply(7, everyCommandEntry())
+	f.Add(s.EncodeSnapshot())
+	s, _ = Empty().Apply(8, everyStreamCommandEntry())
 	f.Add(s.EncodeSnapshot())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, b := range [][]byte{b, sealed(append([]byte{}, b...))} {

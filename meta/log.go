@@ -117,7 +117,7 @@ func (l *Log) WaitApplied(ctx context.Context, index uint64) (*State, error) {
 // A rejected command is a result, not an error. Commands of one call keep their order, and entries of other callers may
 // come between them when they do not fit in one entry: a call is no transaction.
 //
-// The error is [ErrTooLarge] or about a bad string when nothing was proposed, ctx's error when ctx ended before the
+// The error is [ErrTooLarge], a [*LevelError] or about a bad string when nothing was proposed, ctx's error when ctx ended before the
 // commands were taken up, [ErrNoSpace] when there was no room for them and the log goes on, and otherwise why the log
 // stopped. With [ErrNoSpace], commands of the call that came in an earlier entry may be in; the error then matches
 // [ErrOutcomeUnknown] too. After ctx ended later, or after a stop, the error also
@@ -198,6 +198,9 @@ func (l *Log) newRequest(commands []Command) (*request, error) {
 	}
 	room := l.o.MaxEntryBytes - entryHeaderSize - crcSize
 	for i, c := range commands {
+		if err := l.View().checkLevel(c); err != nil {
+			return nil, err
+		}
 		b, err := encodeCommand(c)
 		if err != nil {
 			return nil, err

@@ -1,6 +1,10 @@
 package meta
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/tidemark-io/tidemark/stream/catalog"
+)
 
 // Code says why a command was rejected. It is an error, so that a caller can write errors.Is(err, meta.TopicExists).
 // The numbers are written in snapshots and traces of other rooms and never change.
@@ -42,6 +46,8 @@ const (
 	PartitionCountConflict Code = 44 // the topic does not have the expected number of partitions
 	ConfigConflict         Code = 45 // the settings are not at the expected version
 
+	LevelTooLow Code = 46 // a node understands less than the level asks for
+
 	Unexpected Code = 99 // never produced on purpose
 )
 
@@ -51,6 +57,22 @@ func (c Code) Error() string {
 		return name
 	}
 	return fmt.Sprintf("code %d", uint8(c))
+}
+
+// Is reports whether a code is one of package catalog's refusals, so that errors.Is finds those too.
+func (c Code) Is(target error) bool {
+	refusal, ok := refusals[c]
+	return ok && refusal == target
+}
+
+var refusals = map[Code]error{
+	StreamNotExist: catalog.ErrStreamNotExist, StreamNotClosed: catalog.ErrStreamNotClosed,
+	StreamFenced: catalog.ErrStreamFenced, ExpiredEpoch: catalog.ErrExpiredEpoch,
+	NodeEpochMismatch: catalog.ErrNodeEpochMismatch, Redundant: catalog.ErrRedundant,
+	NotContiguous: catalog.ErrNotContiguous, ObjectNotPrepared: catalog.ErrObjectNotPrepared,
+	ObjectIDInUse: catalog.ErrObjectIDInUse, CompactionLoses: catalog.ErrCompactionLosesData,
+	StreamNotOpened: catalog.ErrStreamNotOpened, OffsetOutOfRange: catalog.ErrOffsetOutOfRange,
+	InvalidArgument: catalog.ErrInvalidArgument,
 }
 
 var codeNames = map[Code]string{
@@ -67,7 +89,7 @@ var codeNames = map[Code]string{
 	CoordinatorFenced: "coordinator is fenced", InvalidArgument: "invalid argument",
 	TopicExists: "topic exists", TopicNotExist: "topic does not exist", TopicNameCollides: "topic name collides",
 	TopicIDInUse: "topic id is in use", PartitionCountConflict: "partition count does not match",
-	ConfigConflict: "topic settings have moved on", Unexpected: "unexpected",
+	ConfigConflict: "topic settings have moved on", LevelTooLow: "level is not understood", Unexpected: "unexpected",
 }
 
 // Result is the outcome of one command. Which fields carry something is said at the command; the others are zero. Value
@@ -86,6 +108,8 @@ type Result struct {
 	// Value and Version are a key's value; Version 0 means that the key is absent.
 	Value   []byte
 	Version uint64
+	// Stream is what OpenStream answers.
+	Stream *catalog.Stream
 }
 
 // Err returns nil for OK and a [*Rejection] otherwise.

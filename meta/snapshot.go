@@ -3,29 +3,37 @@ package meta
 // A snapshot: the whole state as of one index. Little-endian; the CRC-32C covers everything before it.
 //
 //	off  0    4    5       13
-//	    +----+----+-------+----------+------------------------------------+-----+
-//	    |TMMS|ver | index | counters | sections, each:                    | CRC |
-//	    |  4 |1: 1|   u64 |    6 x 8 | rows u64, then the rows            | u32 |
-//	    +----+----+-------+----------+------------------------------------+-----+
+//	    +----+----+-------+----------+-------------------------+-------+--------------+-----+
+//	    |TMMS|ver | index | counters | sections, each:         | level | section      | CRC |
+//	    |  4 |1: 1|   u64 |    6 x 8 | rows u64, then the rows | u32   | 15           | u32 |
+//	    +----+----+-------+----------+-------------------------+-------+--------------+-----+
+//	                                                           |-- version 2 only ----|
 //
 //	counters  next stream id u64, next object id u64, next producer id u64, next destroyed sequence u64,
 //	          kv version u64, clock ms i64
 //
-//	 1 streams              rows to come        8 transfers   rows to come
-//	 2 nodes                i32 id order        9 tables      rows to come
-//	 3 prepared objects     rows to come       10 buckets     rows to come
-//	 4 stream-set objects   rows to come       11 topics      name order
-//	 5 stream objects       rows to come       12 users       rows to come
-//	 6 destroyed objects    rows to come       13 ACLs        rows to come
-//	 7 kv                   key order          14 quotas      rows to come
+//	 1 streams              id order            9 tables      rows to come
+//	 2 nodes                id order           10 buckets     rows to come
+//	 3 prepared objects     id order           11 topics      name order
+//	 4 stream-set objects   id order           12 users       rows to come
+//	 5 stream objects       stream, end order  13 ACLs        rows to come
+//	 6 destroyed objects    mark order         14 quotas      rows to come
+//	 7 kv                   key order          15 levels      node order
+//	 8 transfers            rows to come
 //
-//	node   id i32, epoch i64, incarnation 16 bytes, address str, slots u32, wal epoch i64, wal start u64
-//	kv     key str, version u64, value blob
-//	topic  id 16 bytes, name str, created ms i64, config version u64, list of (name str, value str) in name order,
-//	       list of leader epoch i32, one per partition
+//	stream     id i64, epoch i64, start i64, end i64, opened bool, node i32, list of (epoch i64, start i64)
+//	node       id i32, epoch i64, incarnation 16 bytes, address str, slots u32, wal epoch i64, wal start u64
+//	prepared   object i64, deadline ms i64
+//	set        object i64, node i32, size i64, attributes u32, committed ms i64, data ms i64, list of range
+//	object     stream object, data ms i64              (ranges and stream objects: see wire_objects.go)
+//	destroyed  mark u64, object i64, operation u8, marked ms i64
+//	kv         key str, version u64, value blob
+//	topic      id 16 bytes, name str, created ms i64, config version u64, list of (name str, value str) in name order,
+//	           list of leader epoch i32, one per partition
+//	level      node i32, incarnation 16 bytes, level u32, build str
 //
 // A section whose rows are to come has none yet. A snapshot with rows there was written by a newer version and is
-// refused as such.
+// refused as such. Version 1 is written as long as nobody has announced a level, so that an older build can go on from it.
 
 // section is one part of a snapshot after the counters.
 type section struct {
@@ -40,12 +48,12 @@ type section struct {
 
 func sections() []section {
 	return []section{
-		comingSection("streams"),
+		{"streams", func(s *State) int { return s.streams.len() }, encodeStreams, decodeStreams, 41},
 		{"nodes", func(s *State) int { return s.nodes.len() }, encodeNodes, decodeNodes, 52},
-		comingSection("prepared objects"),
-		comingSection("stream-set objects"),
-		comingSection("stream objects"),
-		comingSection("destroyed objects"),
+		{"prepared objects", func(s *State) int { return s.prepared.len() }, encodePrepared, decodePrepared, 16},
+		{"stream-set objects", func(s *State) int { return s.sets.len() }, encodeSets, decodeSets, 44},
+		{"stream objects", func(s *State) int { return s.objects.len() }, encodeStreamObjects, decodeStreamObjects, 60},
+		{"destroyed objects", func(s *State) int { return s.destroyed.len() }, encodeDestroyed, decodeDestroyed, 25},
 		{"kv", func(s *State) int { return s.kv.len() }, encodeKVs, decodeKVs, 17},
 		comingSection("transfers"),
 		comingSection("tables"),
@@ -61,11 +69,16 @@ func comingSection(name string) section {
 	return section{name: name, count: func(*State) int { return 0 }, encode: func(*State, *writer) {}}
 }
 
+func levelSection() section {
+	return section{"levels", func(s *State) int { return s.levels.len() }, encodeLevels, decodeLevels, 28}
+}
+
 // EncodeSnapshot returns the state's bytes. Equal states give equal bytes.
 func (s *State) EncodeSnapshot() []byte {
-	w := writer{}
+	version := s.snapshotVersion()
+	w := writer{b: make([]byte, 0, 128+s.streams.len()*64+s.objects.len()*(streamObjectSize+8)+s.prepared.len()*16)}
 	w.raw([]byte(snapshotMagic))
-	w.u8(snapshotVersion)
+	w.u8(version)
 	w.u64(s.index)
 	w.u64(s.nextStreamID)
 	w.u64(s.nextObjectID)
@@ -74,16 +87,32 @@ func (s *State) EncodeSnapshot() []byte {
 	w.u64(s.kvVersion)
 	w.i64(s.clockMs)
 	for _, sec := range sections() {
-		w.u64(uint64(sec.count(s)))
-		sec.encode(s, &w)
+		sec.write(s, &w)
+	}
+	if version > 1 {
+		w.u32(uint32(s.level))
+		levelSection().write(s, &w)
 	}
 	return sealed(w.b)
+}
+
+// snapshotVersion is the lowest that can hold the state.
+func (s *State) snapshotVersion() uint8 {
+	if s.level > LevelTopics || s.levels.len() > 0 {
+		return 2
+	}
+	return 1
+}
+
+func (sec section) write(s *State, w *writer) {
+	w.u64(uint64(sec.count(s)))
+	sec.encode(s, w)
 }
 
 // DecodeSnapshot returns the state that a snapshot holds. It keeps no reference to b. The error is a [*VersionError] for
 // a snapshot that a newer version wrote and a [*FormatError] for anything else that is not a snapshot.
 func DecodeSnapshot(b []byte) (*State, error) {
-	r, err := opened(b, snapshotMagic, "snapshot version", snapshotVersion)
+	r, version, err := opened(b, snapshotMagic, "snapshot version", snapshotVersion)
 	if err != nil {
 		return nil, err
 	}
@@ -97,26 +126,35 @@ func DecodeSnapshot(b []byte) (*State, error) {
 		clockMs:          r.i64(),
 	}
 	for _, sec := range sections() {
-		rows := r.u64()
-		if r.err != nil {
-			break
-		}
-		if sec.decode == nil {
-			if rows > 0 {
-				return nil, &VersionError{What: "number of " + sec.name + " in the snapshot", Got: rows}
-			}
-			continue
-		}
-		if rows > uint64(r.remaining()/sec.rowSize) {
-			r.fail("%d %s do not fit in the %d bytes left", rows, sec.name, r.remaining())
-			break
-		}
-		sec.decode(s, r, int(rows))
+		sec.read(s, r)
 	}
+	if version > 1 {
+		s.level = r.level()
+		levelSection().read(s, r)
+	}
+	if r.err == nil && version != s.snapshotVersion() {
+		r.fail("version %d was not needed", version)
+	}
+	s.linkParts(r)
 	if err := r.finish(); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// read decodes a section's rows.
+func (sec section) read(s *State, r *reader) {
+	rows := r.u64()
+	switch {
+	case r.err != nil:
+	case sec.decode == nil && rows > 0:
+		r.err = &VersionError{What: "number of " + sec.name + " in the snapshot", Got: rows}
+	case sec.decode == nil:
+	case rows > uint64(r.remaining()/sec.rowSize):
+		r.fail("%d %s do not fit in the %d bytes left", rows, sec.name, r.remaining())
+	default:
+		sec.decode(s, r, int(rows))
+	}
 }
 
 func encodeNodes(s *State, w *writer) {

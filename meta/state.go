@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"iter"
 	"strings"
+
+	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
 // State is everything that the metadata log says as of one index. It is immutable: any number of readers may hold it for
@@ -23,6 +25,17 @@ type State struct {
 	topicIDs         tree[string, *Topic] // by the 16 bytes of the id
 	topicNames       tree[string, string] // collisionKey(name) -> name
 	partitions       int64                // of all topics
+
+	streams   tree[catalog.StreamID, *streamRow]
+	opened    tree[catalog.NodeID, int] // streams that a node has open, if any
+	prepared  tree[catalog.ObjectID, int64]
+	sets      tree[catalog.ObjectID, setRow]
+	objects   tree[catalog.ObjectID, *catalog.StreamObjectState]
+	destroyed tree[uint64, catalog.DestroyedObject]
+	marks     tree[catalog.ObjectID, uint64] // object -> its key in destroyed
+
+	level  Level
+	levels tree[int32, NodeLevel] // what each node announced last
 }
 
 // firstProducerID is where the allocator starts: ids are positive.

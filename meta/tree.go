@@ -167,3 +167,33 @@ func (n *treeNode[K, V]) from(start K, yield func(K, V) bool) bool {
 	}
 	return n.left.from(start, yield) && yield(n.key, n.value) && n.right.walk(yield)
 }
+
+// treeBuilder makes a tree of pairs that come in the order of their keys, in time for each pair that does not grow with
+// their number.
+type treeBuilder[K cmp.Ordered, V any] struct{ pairs []treeNode[K, V] }
+
+// add takes the next pair. It reports whether its key is above the last one.
+func (b *treeBuilder[K, V]) add(key K, value V) bool {
+	if n := len(b.pairs); n > 0 && key <= b.pairs[n-1].key {
+		return false
+	}
+	b.pairs = append(b.pairs, treeNode[K, V]{key: key, value: value})
+	return true
+}
+
+// tree returns all pairs. The builder must not be used after.
+func (b *treeBuilder[K, V]) tree() tree[K, V] {
+	return tree[K, V]{root: balancedOver(b.pairs), n: len(b.pairs)}
+}
+
+// balancedOver makes the middle pair the root, and its halves the subtrees.
+func balancedOver[K cmp.Ordered, V any](pairs []treeNode[K, V]) *treeNode[K, V] {
+	if len(pairs) == 0 {
+		return nil
+	}
+	middle := len(pairs) / 2
+	root := pairs[middle] // a copy: the slice would keep all of them alive
+	root.left, root.right = balancedOver(pairs[:middle]), balancedOver(pairs[middle+1:])
+	root.measure()
+	return &root
+}

@@ -114,3 +114,19 @@ func (r *reader) str() string {
 	}
 	return string(p)
 }
+
+func (w *writer) bool(v bool) {
+	if v {
+		w.u8(1)
+	} else {
+		w.u8(0)
+	}
+}
+
+func (r *reader) bool() bool {
+	v := r.u8()
+	if v > 1 {
+		r.fail("%d is neither 0 nor 1", v)
+	}
+	return v == 1
+}

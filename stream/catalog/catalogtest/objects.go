@@ -3,6 +3,7 @@ package catalogtest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -31,7 +32,7 @@ func (m *Memory) PrepareObjects(
 // ExpirePrepared is of [catalog.Catalog].
 func (m *Memory) ExpirePrepared(ctx context.Context) (expired int, err error) {
 	err = m.change(ctx, func(s *state) error {
-		for id := range s.prepared {
+		for _, id := range slices.Sorted(maps.Keys(s.prepared)) {
 			if s.prepared[id] <= s.clockMs {
 				s.destroy(id, catalog.Delete)
 				expired++
