@@ -10,6 +10,8 @@ type Events struct {
 	PartialBatch func(PartialBatchEvent)
 	// DamagedBatch tells that recovery found damage in what was flushed and kept it.
 	DamagedBatch func(DamagedBatchEvent)
+	// Split tells that Open split a segment whose offsets did not fit its indexes.
+	Split func(SplitEvent)
 	// LogEndBehind tells that a log ends below the recovery point or the high watermark it was opened with, as when its
 	// files were removed.
 	LogEndBehind func(LogEndBehindEvent)
@@ -49,6 +51,14 @@ type DamagedBatchEvent struct {
 	Position int64
 	Offset   int64 // base offset of the batch
 	Err      error
+}
+
+// SplitEvent describes the split of a segment.
+type SplitEvent struct {
+	Dir   string
+	Base  int64   // of the segment, and of the first that replaced it
+	Bases []int64 // of the others
+	Bytes int64   // of all of them
 }
 
 // LogEndBehindEvent describes a log that is shorter than what was said to be flushed, or to be visible.
@@ -103,6 +113,9 @@ func (e Events) withDefaults() Events {
 	}
 	if e.DamagedBatch == nil {
 		e.DamagedBatch = func(DamagedBatchEvent) {}
+	}
+	if e.Split == nil {
+		e.Split = func(SplitEvent) {}
 	}
 	if e.LogEndBehind == nil {
 		e.LogEndBehind = func(LogEndBehindEvent) {}

@@ -18,7 +18,7 @@ package kafkalog
 //	├── log-start-offset-checkpoint      the log start, once somebody moved it     checkpointfile.go
 //	├── partition.metadata               topic id; belongs to the caller
 //	├── *.deleted                        left the log, unlinked after a delay
-//	├── *.cleaned, *.swap                replacements under way, see loader.clean
+//	├── *.cleaned, *.swap                replacements under way, see loader.clean and split.go
 //	└── *.tmp                            new side of an atomic replace
 //
 // A record file holds whole batches and nothing else (format.go of package batch draws one):

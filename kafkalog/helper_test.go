@@ -70,6 +70,7 @@ func (b *bench) collector() Events {
 	return Events{
 		PartialBatch: func(e PartialBatchEvent) { b.note(e) },
 		DamagedBatch: func(e DamagedBatchEvent) { b.note(e) },
+		Split:        func(e SplitEvent) { b.note(e) },
 		LogEndBehind: func(e LogEndBehindEvent) { b.note(e) },
 		Failed:       func(e FailedEvent) { b.note(e) },
 		CloseFailed:  func(e FailedEvent) { b.note(e) },

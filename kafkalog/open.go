@@ -87,10 +87,38 @@ type loader struct {
 	fresh      bool // there was no log
 }
 
+// load brings the directory to one state and reads it. Each segment whose offsets do not fit its indexes is split, and the
+// loading begins again.
 func (ld *loader) load() error {
 	if err := ld.makeDir(); err != nil {
 		return err
 	}
+	for {
+		err := ld.loadSegments()
+		var overflow *overflowError
+		if !errors.As(err, &overflow) {
+			return err
+		}
+		if err := ld.split(overflow.segment); err != nil {
+			return err
+		}
+		if err := ld.startAgain(); err != nil {
+			return err
+		}
+	}
+}
+
+// startAgain forgets what was loaded.
+func (ld *loader) startAgain() (err error) {
+	for _, s := range ld.segments {
+		err = errors.Join(err, s.close())
+	}
+	ld.log.producers.state = newProducerState()
+	*ld = loader{log: ld.log, env: ld.env, dir: ld.dir, options: ld.options, config: ld.config}
+	return err
+}
+
+func (ld *loader) loadSegments() error {
 	names, err := ld.clean()
 	if err != nil {
 		return err
@@ -201,8 +229,9 @@ func (ld *loader) findSegments(names []string) error {
 	return nil
 }
 
-// attach gives the segment its files, of which only the length of the first is looked at. A missing index file is made
-// empty; needsIndex remembers that it has to be filled. Beside no records it can wait.
+// attach gives the segment its files, of which only the length of the first is looked at. If an index file is missing both
+// are made anew, which needsIndex remembers: beside their names, until nameIndexes, so that a crash leaves them missing and
+// not half empty. Beside no records they can wait.
 func (ld *loader) attach(s *segment, end int64, names []string) error {
 	name := filePath(ld.dir, s.base, logSuffix)
 	info, err := ld.env.fs.Stat(name)
@@ -223,26 +252,15 @@ func (ld *loader) attach(s *segment, end int64, names []string) error {
 		s.times = newTimeIndex(ld.env.files.createLater(filePath(ld.dir, s.base, timeIndexSuffix)), s.base, math.MaxInt)
 		return nil
 	}
-	index, err := ld.attachIndex(s, indexSuffix, names)
-	if err != nil {
-		return err
+	index, times := filePath(ld.dir, s.base, indexSuffix), filePath(ld.dir, s.base, timeIndexSuffix)
+	if s.needsIndex {
+		s.index = newOffsetIndex(ld.env.files.createLater(index+tempSuffix), s.base, math.MaxInt)
+		s.times = newTimeIndex(ld.env.files.createLater(times+tempSuffix), s.base, math.MaxInt)
+		return nil
 	}
-	times, err := ld.attachIndex(s, timeIndexSuffix, names)
-	if err != nil {
-		return err
-	}
-	s.index = openOffsetIndex(index, s.base, math.MaxInt, limits)
-	s.times = openTimeIndex(times, s.base, math.MaxInt, limits)
+	s.index = openOffsetIndex(ld.env.files.open(index, vfs.ReadWrite), s.base, math.MaxInt, limits)
+	s.times = openTimeIndex(ld.env.files.open(times, vfs.ReadWrite), s.base, math.MaxInt, limits)
 	return nil
-}
-
-// attachIndex returns the handle of an index file, which it makes if it is missing.
-func (ld *loader) attachIndex(s *segment, suffix string, names []string) (*handle, error) {
-	name := filePath(ld.dir, s.base, suffix)
-	if slices.Contains(names, fileName(s.base, suffix)) {
-		return ld.env.files.open(name, vfs.ReadWrite), nil
-	}
-	return ld.env.files.create(name, vfs.CreateTruncate)
 }
 
 // readStart finds the checkpointed log start: the larger of the directory's own and the one given.

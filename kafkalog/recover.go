@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/tidemark-io/tidemark/batch"
 )
@@ -23,6 +24,9 @@ func (ld *loader) findEnd() error {
 		ld.fresh = !ld.startFound && len(snapshots.all()) == 0
 		ld.end, ld.flushed = ld.start, ld.start
 		return nil
+	}
+	if err := ld.findOverflow(); err != nil {
+		return err
 	}
 	if ld.options.Clean {
 		clean, err := ld.cleanEnd()
@@ -46,6 +50,9 @@ func (ld *loader) cleanEnd() (bool, error) {
 	end, whole, err := active.endByIndex()
 	if err != nil || !whole {
 		return false, err
+	}
+	if active.overflows(end - 1) {
+		return false, &overflowError{active}
 	}
 	ld.end, ld.flushed = end, end
 	ld.stopped = true
@@ -184,7 +191,25 @@ func (s *segment) reindex(interval int64) error {
 	if err := s.seal(); err != nil {
 		return err
 	}
-	return errors.Join(s.index.sync(), s.times.sync())
+	if err := errors.Join(s.index.sync(), s.times.sync()); err != nil {
+		return err
+	}
+	return s.nameIndexes()
+}
+
+// nameIndexes gives index files that were missing and are made anew, and durable unless a later recovery makes them again,
+// their names.
+func (s *segment) nameIndexes() error {
+	if !s.needsIndex {
+		return nil
+	}
+	for _, h := range []*handle{s.index.file, s.times.file} {
+		if err := h.rename(strings.TrimSuffix(h.path(), tempSuffix)); err != nil {
+			return err
+		}
+	}
+	s.needsIndex = false
+	return nil
 }
 
 // clearIndexes empties the offset and time index.
@@ -335,14 +360,15 @@ func (rec *recovery) next() (b batch.Batch, h batch.Header, bad, err error) {
 		bad = fmt.Errorf("base offset is %d, want %d or more", h.BaseOffset, rec.expect)
 	case rec.lost(h.BaseOffset):
 		bad = fmt.Errorf("base offset is %d, and what begins at %d was lost", h.BaseOffset, rec.expect)
-	case h.LastOffset()-rec.segment.base > math.MaxInt32:
-		bad = fmt.Errorf("last offset is %d, which is not within 2^31-1 of the segment's base %d", h.LastOffset(), rec.segment.base)
 	case h.LastOffset() >= rec.limit:
 		bad = fmt.Errorf("last offset is %d, the next segment begins at %d", h.LastOffset(), rec.limit)
 	default:
 		bad = verify(b)
 	}
-	return b, h, bad, nil
+	if bad == nil && rec.segment.overflows(h.LastOffset()) {
+		bad, err = rec.overflow(&h)
+	}
+	return b, h, bad, err
 }
 
 // lost reports whether the offsets from the expected one up to the given one were written and are missing. Below the log
@@ -405,9 +431,13 @@ func (rec *recovery) judge(h *batch.Header, framed bool, bad error) (keep bool, 
 	return false, rec.reader.corrupt(rec.at, "damage in flushed records: "+bad.Error(), "", "")
 }
 
-// take accounts for a batch that stays. b is nil for one that is damaged, of which only the framing counts.
+// take accounts for a batch that stays. b is nil for one that is damaged, of which only the framing counts. A batch that
+// does not fit the segment is an [*overflowError].
 func (rec *recovery) take(b batch.Batch, h *batch.Header) error {
 	s := rec.segment
+	if s.overflows(h.LastOffset()) {
+		return &overflowError{s}
+	}
 	if err := s.indexBatch(h, rec.at, rec.loader.config.IndexIntervalBytes); err != nil {
 		return err
 	}
@@ -447,10 +477,12 @@ func (rec *recovery) finish(bad error) error {
 	if err := s.syncRecords(); err != nil {
 		return err
 	}
-	if bad != nil || rec.limit == math.MaxInt64 {
-		return nil // the segment becomes the active one, whose indexes recovery makes anew
+	if bad == nil && rec.limit < math.MaxInt64 { // else the segment becomes the active one, whose indexes recovery makes anew
+		if err := s.syncIndexes(); err != nil {
+			return err
+		}
 	}
-	return s.syncIndexes()
+	return s.nameIndexes()
 }
 
 // cutOff removes what the segment holds behind the position, and the later segments first. It tells how many whole batches

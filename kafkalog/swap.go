@@ -80,49 +80,92 @@ func (ld *loader) remove(name string) error {
 }
 
 // undoSwap removes the replacements of a swap that had not got all its outputs ready: the `.cleaned` files, and the
-// `.swap` files from the least of these on. It returns what it removed.
+// `.swap` files from the least of these on. It returns what it removed. The `.cleaned` files go last: while there is one,
+// nobody takes what is left of the others for a swap that is ready.
 func (ld *loader) undoSwap(names, swaps []string, leastCleaned int64) ([]string, error) {
-	var undo []string
+	var ready, unfinished []string
 	for _, name := range swaps {
 		if offset, ok := parseOffset(name); ok && offset >= leastCleaned {
-			undo = append(undo, name)
+			ready = append(ready, name)
 		}
 	}
 	for _, name := range names {
 		if strings.HasSuffix(name, cleanedSuffix) {
-			undo = append(undo, name)
+			unfinished = append(unfinished, name)
 		}
 	}
-	for _, name := range undo {
+	if err := ld.removeForGood(ready); err != nil {
+		return nil, err
+	}
+	for _, name := range unfinished {
 		if err := ld.remove(name); err != nil {
 			return nil, err
 		}
 	}
-	return undo, nil
+	return append(ready, unfinished...), nil
+}
+
+// removeForGood removes files that no power cut may bring back.
+func (ld *loader) removeForGood(names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	for _, name := range names {
+		if err := ld.remove(name); err != nil {
+			return err
+		}
+	}
+	return ld.log.syncDir()
 }
 
 // finishSwap brings a swap whose outputs are all ready to its end: the files they replace go, and they get their names.
+// Each step is durable before the next one begins, so that it is taken up where a crash left it. Outputs get their names
+// only once what they replace is gone, and in rising order: those that have theirs then lie below all that still wait, and
+// are not taken for replaced. So would index files be beside records that wait, which is why they come last.
+//
+// The producer snapshot at the base of an output stays: what it says of the records below is as true as before.
 func (ld *loader) finishSwap(names, swaps []string) error {
 	from, to := int64(math.MaxInt64), int64(-1)
+	var records, sidecars []string
 	for _, name := range swaps {
-		if base, ok := parseOffset(name); ok && strings.HasSuffix(name, logSuffix+swapSuffix) {
-			end, err := ld.endOfSwap(name, base)
-			if err != nil {
-				return err
-			}
-			from, to = min(from, base), max(to, end)
-		}
-	}
-	for _, name := range names {
-		offset, ok := parseOffset(name)
-		if !ok || slices.Contains(swaps, name) || offset < from || offset >= to {
+		base, ok := parseOffset(name)
+		if !ok || !strings.HasSuffix(name, logSuffix+swapSuffix) {
+			sidecars = append(sidecars, name)
 			continue
 		}
-		if strings.HasSuffix(name, logSuffix) || isIndexName(name) || strings.HasSuffix(name, snapshotSuffix) {
-			if err := ld.remove(name); err != nil {
-				return err
-			}
+		records = append(records, name)
+		end, err := ld.endOfSwap(name, base)
+		if err != nil {
+			return err
 		}
+		from, to = min(from, base), max(to, end)
+	}
+	var replaced []string
+	for _, name := range names {
+		offset, ok := parseOffset(name)
+		if !ok || offset < from || offset >= to {
+			continue
+		}
+		keptSnapshot := strings.HasSuffix(name, snapshotSuffix) && slices.Contains(records, fileName(offset, logSuffix+swapSuffix))
+		if isLogName(name) || isIndexName(name) || strings.HasSuffix(name, snapshotSuffix) && !keptSnapshot {
+			replaced = append(replaced, name)
+		}
+	}
+	if err := ld.removeForGood(replaced); err != nil {
+		return err
+	}
+	for i := range records {
+		if err := ld.giveSwapNames(records[i : i+1]); err != nil {
+			return err
+		}
+	}
+	return ld.giveSwapNames(sidecars)
+}
+
+// giveSwapNames gives replacements their final names. It is durable on return.
+func (ld *loader) giveSwapNames(swaps []string) error {
+	if len(swaps) == 0 {
+		return nil
 	}
 	for _, name := range swaps {
 		full := path.Join(ld.dir, name)
@@ -130,10 +173,11 @@ func (ld *loader) finishSwap(names, swaps []string) error {
 			return &IOError{Op: "rename", Path: full, Err: err}
 		}
 	}
-	return nil
+	return ld.log.syncDir()
 }
 
-// endOfSwap returns the offset after the last batch of a replacement.
+// endOfSwap returns the offset after the last batch of a replacement. What does not frame ends it: such a thing may follow
+// the batches of a segment that was split.
 func (ld *loader) endOfSwap(name string, base int64) (int64, error) {
 	full := path.Join(ld.dir, name)
 	info, err := ld.env.fs.Stat(full)
@@ -145,5 +189,5 @@ func (ld *loader) endOfSwap(name string, base int64) (int64, error) {
 	s.size.Store(info.Size())
 	defer s.file.close()
 	end, err := s.walkEnd(0, base)
-	return end, err
+	return end, ignoreUnusable(err)
 }

@@ -40,6 +40,10 @@ func KafkaLogs(registry prometheus.Registerer, log *slog.Logger) kafkalog.Events
 			log.Error("a batch that was flushed is damaged; it is kept, and reads of it fail", "file", e.File,
 				"position", e.Position, "offset", e.Offset, "error", e.Err)
 		},
+		Split: func(e kafkalog.SplitEvent) {
+			log.Warn("a segment whose offsets did not fit its indexes was split", "dir", e.Dir, "base", e.Base,
+				"new_bases", e.Bases, "bytes", e.Bytes)
+		},
 		LogEndBehind: func(e kafkalog.LogEndBehindEvent) {
 			behind.Inc()
 			log.Error("a log is shorter than what was flushed or visible", "dir", e.Dir, "log_end", e.LogEnd,
