@@ -90,6 +90,11 @@ func (f *FS) end(op Op, err error) {
 // do makes a call that happens whole or not at all.
 func (f *FS) do(op Op, call func() error) error {
 	op, fault := f.begin(op)
+	return f.finish(op, fault, call)
+}
+
+// finish is do of a call that has begun.
+func (f *FS) finish(op Op, fault Fault, call func() error) error {
 	err := injected(op, fault.Err)
 	if err == nil || fault.After {
 		if callErr := call(); err == nil {

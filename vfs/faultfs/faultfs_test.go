@@ -442,3 +442,26 @@ func TestOpsAreDescribedWithTheirArguments(t *testing.T) {
 		require.Equal(t, want, op.String())
 	}
 }
+
+func TestAFailedSyncCanDropWhatItShouldHaveWritten(t *testing.T) {
+	for _, fault := range []faultfs.Fault{{Err: syscall.EIO}, {Err: syscall.EIO, Drop: true}} {
+		base := memfs.New()
+		disk := faultfs.New(base, nil)
+		f, err := disk.Open("f", vfs.Create)
+		require.NoError(t, err)
+		require.NoError(t, disk.SyncDir("."))
+		_, err = f.WriteAt([]byte("bytes"), 0)
+		require.NoError(t, err)
+		disk.SetInjector(faultfs.When(faultfs.Matching(faultfs.OpSync, "*"), faultfs.Always(fault)))
+		require.ErrorIs(t, f.Sync(), syscall.EIO)
+		disk.SetInjector(nil)
+		require.NoError(t, f.Sync())
+		want := "bytes"
+		if fault.Drop {
+			want = "\x00\x00\x00\x00\x00"
+		}
+		left, err := vfs.ReadFile(base.CrashClean(), "f")
+		require.NoError(t, err)
+		require.Equal(t, want, string(left))
+	}
+}

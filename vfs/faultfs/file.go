@@ -47,7 +47,11 @@ func (f *file) Truncate(size int64) error {
 }
 
 func (f *file) Sync() error {
-	return f.fs.do(f.op(OpSync, 0, 0), f.base.Sync)
+	op, fault := f.fs.begin(f.op(OpSync, 0, 0))
+	if d, ok := f.base.(interface{ DropUnsynced() }); ok && fault.Drop && fault.Err != nil && !fault.After {
+		d.DropUnsynced()
+	}
+	return f.fs.finish(op, fault, f.base.Sync)
 }
 
 // Close closes the file even when it is made to fail.

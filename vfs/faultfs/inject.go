@@ -16,6 +16,10 @@ type Fault struct {
 	Short int64
 	// After lets the whole call happen and then fails it with Err, as when the answer is lost.
 	After bool
+	// Drop lets a file whose Sync fails forget that it has anything to sync, as Linux does: the bytes stay readable, a later
+	// Sync returns nil without writing them, and they are gone after a power cut. Files of package memfs can do that; it
+	// changes nothing on others.
+	Drop bool
 }
 
 // Injector decides about each call before it happens. It must be safe for concurrent use.

@@ -39,8 +39,11 @@ type content struct {
 	era uint64
 	// dirty are the pages in which the live image may differ from the durable one cut to floor.
 	dirty map[int]struct{}
-	floor int64
-	past  []state
+	// dropped are the pages that a failed sync gave up: the live image still has their bytes, the durable one does not, and
+	// no sync writes them before they are written again.
+	dropped map[int]struct{}
+	floor   int64
+	past    []state
 }
 
 // state is a past of the content that a crash may return to.
@@ -51,7 +54,7 @@ type state struct {
 }
 
 func newContent() content {
-	return content{era: 1, dirty: map[int]struct{}{}, floor: math.MaxInt64}
+	return content{era: 1, dirty: map[int]struct{}{}, dropped: map[int]struct{}{}, floor: math.MaxInt64}
 }
 
 // read copies from off on and returns how much there was.
@@ -127,6 +130,7 @@ func (c *content) write(p []byte, off int64) {
 		i, at := locate(off)
 		n := copy(c.live.own(i, c.era)[at:], p)
 		c.dirty[i] = struct{}{}
+		delete(c.dropped, i)
 		p, off = p[n:], off+int64(n)
 	}
 }
@@ -138,7 +142,9 @@ func (c *content) truncate(size int64) {
 	}
 	c.remember()
 	c.live.cut(size, c.era)
-	maps.DeleteFunc(c.dirty, func(i int, _ struct{}) bool { return int64(i)*pageSize >= size })
+	beyond := func(i int, _ struct{}) bool { return int64(i)*pageSize >= size }
+	maps.DeleteFunc(c.dirty, beyond)
+	maps.DeleteFunc(c.dropped, beyond)
 	c.floor = min(c.floor, size)
 }
 
@@ -173,4 +179,20 @@ func (c *content) sync() {
 	c.floor, c.past = math.MaxInt64, nil
 	clear(c.dirty)
 	c.era++
+}
+
+// drop gives up what a sync would have written.
+func (c *content) drop() {
+	maps.Copy(c.dropped, c.dirty)
+	clear(c.dirty)
+}
+
+// keepCached takes over the pages that a sync of another content dropped: a machine that runs on still has their bytes.
+func (c *content) keepCached(of *content) {
+	for i := range of.dropped {
+		c.dropped[i] = struct{}{}
+		if of.live.pages[i].data != nil {
+			*c.live.own(i, c.era) = *of.live.pages[i].data
+		}
+	}
 }

@@ -26,7 +26,8 @@ type CrashOptions struct {
 func (f *FS) CrashClean() *FS { return f.Crash(CrashOptions{}) }
 
 // Crash returns a new file system that holds what this one might hold if the machine lost power now: see the package's
-// introduction. In the copy everything is durable and nothing is open or locked. This file system goes on as it was,
+// introduction. In the copy everything is durable, except, after the end of a process, what a failed
+// sync dropped; and nothing is open or locked. This file system goes on as it was,
 // independent of the copy; [FS.Kill] it first if something still runs on it.
 func (f *FS) Crash(o CrashOptions) *FS {
 	if o.SectorSize == 0 {
@@ -111,6 +112,9 @@ func (c *crash) copyFile(before *file) *file {
 	after.mu.live = c.chooseImage(&before.mu.content)
 	after.mu.durable = after.mu.live.clone()
 	after.mu.era = before.mu.era + 1 // no page that it shares is of this era
+	if c.KeepUnsynced >= 1 {
+		after.mu.keepCached(&before.mu.content)
+	}
 	c.files[before] = after
 	return after
 }

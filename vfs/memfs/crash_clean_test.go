@@ -53,6 +53,13 @@ func (m machine) sync(name string) {
 	require.NoError(m.t, f.Close())
 }
 
+// failSync is a sync that fails on Linux.
+func (m machine) failSync(name string) {
+	f := m.open(name, vfs.ReadOnly)
+	f.(interface{ DropUnsynced() }).DropUnsynced()
+	require.NoError(m.t, f.Close())
+}
+
 func (m machine) syncDir(name string)    { require.NoError(m.t, m.SyncDir(name)) }
 func (m machine) rename(from, to string) { require.NoError(m.t, m.Rename(from, to)) }
 func (m machine) link(from, to string)   { require.NoError(m.t, m.Link(from, to)) }
@@ -218,4 +225,26 @@ func TestACleanCrashKeepsWhatWasSyncedAndNothingElse(t *testing.T) {
 			require.Equal(t, tree(t, m), tree(t, m.Crash(memfs.CrashOptions{KeepUnsynced: 1})), "a killed process loses nothing")
 		})
 	}
+}
+
+func TestWhatAFailedSyncDroppedIsReadableUntilThePowerIsCut(t *testing.T) {
+	m := newMachine(t).durable(map[string]string{"d/f": "old"})
+	m.write("d/f", "new, and longer", 0)
+	m.failSync("d/f")
+	require.Equal(t, "new, and longer", content("d/f")(m))
+	m.sync("d/f")
+	require.Equal(t, "old"+strings.Repeat("\x00", 12), content("d/f")(m.CrashClean()), "the length is synced, the bytes are not")
+
+	running := machine{m.Crash(memfs.CrashOptions{KeepUnsynced: 1}), t}
+	require.Equal(t, "new, and longer", content("d/f")(running), "another process on the same machine reads them")
+	running.sync("d/f")
+	require.Equal(t, "old"+strings.Repeat("\x00", 12), content("d/f")(running.CrashClean()))
+	running.write("d/f", "new", 0)
+	running.sync("d/f")
+	require.Equal(t, "new, and longer", content("d/f")(running.CrashClean()), "what is written again is synced, by pages")
+
+	m.truncate("d/f", 2)
+	m.write("d/f", "w", 2)
+	m.sync("d/f")
+	require.Equal(t, "new", content("d/f")(m.CrashClean()))
 }

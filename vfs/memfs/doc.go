@@ -13,6 +13,8 @@
 //     synced. A rename is kept whole or not at all, so there is no moment at which a file has neither name, and a name
 //     that was renamed over leads to the old file or to the new one.
 //
+// A sync that fails can do what it does on Linux, which is worse than nothing: see the Drop of a fault in package faultfs.
+//
 // That is more than what a journalling file system loses and less than POSIX allows. In two points it is stricter than
 // ext4, on purpose: syncing a new file does not make its name durable, and changes in one directory are not ordered.
 //

@@ -157,6 +157,15 @@ func (h *handle) Sync() error {
 	})
 }
 
+// DropUnsynced does what Linux does when a sync fails: what it should have written stays readable and counts as written,
+// so that the next sync succeeds without it, and a power cut takes it. Only what is written again after that is synced.
+// Package faultfs calls it for a Sync that it fails with Drop.
+func (h *handle) DropUnsynced() {
+	h.file.mu.Lock()
+	defer h.file.mu.Unlock()
+	h.file.mu.drop()
+}
+
 func (h *handle) Stat() (fs.FileInfo, error) {
 	var info fs.FileInfo
 	err := h.use("stat", func() error {
