@@ -20,7 +20,7 @@ type walWriter struct {
 	prefix WALPrefix
 	epoch  int64
 	hooks  walHooks
-	ctx    context.Context  // ends the uploads
+	ctx    context.Context // ends the uploads
 	cancel context.CancelFunc
 	wake   chan struct{} // the deadline has changed
 	all    sync.WaitGroup

@@ -42,10 +42,11 @@ var allowedImports = map[string][]string{
 	"coordinator/records": {"coordinator"},
 	"coordinator/runner":  {"coordinator", "coordinator/records"},
 
-	"partition": {"kafkalog", "batch", "topicconfig", "vfs"},
-	"broker":    {"partition", "batch", "topicconfig", "coordinator"},
-	"admin":     nil,
-	"observe":   {"kafkalog", "partition", "broker", "meta"},
+	"partition":         {"kafkalog", "batch", "topicconfig", "vfs", "partition/journal"},
+	"partition/journal": {"batch", "vfs"},
+	"broker":            {"partition", "batch", "topicconfig", "coordinator"},
+	"admin":             nil,
+	"observe":           {"kafkalog", "partition", "broker", "meta"},
 	"node": {
 		"vfs", "batch", "kafkalog", "topicconfig", "logdir", "meta", "meta/embedded", "partition", "broker", "admin",
 		"observe", "coordinator", "coordinator/runner", "objstore", "objstore/dir", "objstore/cloud", "stream",

@@ -1,0 +1,173 @@
+package stream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/stream/catalog"
+)
+
+// walRecovery ends the WAL of an older epoch and commits what was appended to it and not committed (3.6 steps 3 to 6, 3.9).
+// It may be repeated after a crash at any point, and run twice at once: the older of two epochs is refused by the catalog.
+type walRecovery struct {
+	catalog   catalog.Catalog
+	node      catalog.Node // the one that recovers: its commits are refused once it is superseded
+	store     objstore.Store
+	prefix    WALPrefix
+	readahead int64
+	block     int64 // how much is committed at once, in bytes of payload
+	// commit uploads records, sorted by stream and offset, and returns when the catalog has them.
+	commit func(ctx context.Context, records []Record) error
+}
+
+// recover ends the epoch whose log begins at start, and returns what it found. The log of the next epoch may begin one
+// window behind the fence, at RecoveredEvent.To + Window.
+func (r *walRecovery) recover(ctx context.Context, ended, start int64) (RecoveredEvent, error) {
+	began := time.Now()
+	takeover := walTakeover{store: r.store, prefix: r.prefix, ended: ended, start: start, by: r.node.Epoch}
+	for {
+		run, err := takeover.end(ctx)
+		if err != nil {
+			return RecoveredEvent{}, err
+		}
+		replay := r.newReplay(run.trim)
+		err = readWALAhead(ctx, r.store, run.objects, r.readahead, func(o walObject, data []byte) error {
+			return replay.object(ctx, o, data)
+		})
+		if err == nil {
+			err = replay.flush(ctx)
+		}
+		if errors.Is(err, errVanished) {
+			continue // it was trimmed meanwhile (WAL-27)
+		}
+		e := replay.found
+		e.Node, e.Epoch, e.From, e.To = r.node, ended, run.from, run.to
+		e.Took = time.Since(began)
+		return e, err
+	}
+}
+
+// walReplay takes the records of a run in order, and commits those that belong to a stream and are not in it (WAL-28,
+// WAL-29).
+type walReplay struct {
+	recovery *walRecovery
+	view     catalog.View
+	trim     int64
+	expected map[catalog.StreamID]int64 // where the next record of a stream must begin
+	kept     []Record                   // not committed yet
+	size     int64                      // of their payloads
+	found    RecoveredEvent
+}
+
+// newReplay begins a replay on a view that has the registration of the recovering epoch, so that no older one commits any
+// more.
+func (r *walRecovery) newReplay(trim int64) *walReplay {
+	return &walReplay{recovery: r, view: r.catalog.View(), trim: trim, expected: map[catalog.StreamID]int64{}}
+}
+
+// object takes the records of one object. Its bytes stay in use until they are committed.
+func (p *walReplay) object(ctx context.Context, o walObject, data []byte) error {
+	h, frames, err := DecodeWALObject(o.key, data)
+	if err != nil {
+		return err
+	}
+	if h != o.header { // an object never changes
+		return source{object: o.key}.differs("WAL header", o.header, h)
+	}
+	p.found.Objects++
+	for _, f := range frames {
+		keep, err := p.judge(o.key, f)
+		if err != nil {
+			return err
+		}
+		if !keep {
+			continue
+		}
+		if p.size > 0 && p.size+int64(len(f.Record.Payload)) > p.recovery.block {
+			if err := p.flush(ctx); err != nil {
+				return err
+			}
+		}
+		p.kept = append(p.kept, f.Record)
+		p.size += int64(len(f.Record.Payload))
+	}
+	return nil
+}
+
+// judge says whether a record must be committed.
+func (p *walReplay) judge(key string, f Frame) (keep bool, err error) {
+	if f.Padding || f.Record.IsSentinel() {
+		return false, nil
+	}
+	record := f.Record
+	if err := record.CheckAppend(); err != nil {
+		return false, &CorruptError{Object: key, Position: f.Offset, What: err.Error()}
+	}
+	if f.Offset <= p.trim {
+		p.found.Dropped.Trimmed++
+		return false, nil
+	}
+	expected, mine := p.expect(record)
+	switch {
+	case !mine:
+		p.found.Dropped.Foreign++
+		return false, nil
+	case record.End() <= expected:
+		p.found.Dropped.Committed++
+		return false, nil
+	case record.Base != expected:
+		return false, &RecoverError{
+			Key: key, Position: f.Offset, Stream: record.Stream, Want: expected, Base: record.Base, End: record.End(),
+		}
+	}
+	p.expected[record.Stream] = record.End()
+	return true, nil
+}
+
+// expect is where the next record of the record's stream must begin; false if the stream is not the node's, in the epoch of
+// the record.
+func (p *walReplay) expect(r Record) (int64, bool) {
+	row, known := p.view.Stream(r.Stream)
+	if !known || !row.Opened || row.Node != p.recovery.node.ID || row.Epoch != r.Epoch {
+		return 0, false
+	}
+	if expected, ok := p.expected[r.Stream]; ok {
+		return expected, true
+	}
+	return row.End, true
+}
+
+// flush commits what was kept (WAL-30).
+func (p *walReplay) flush(ctx context.Context) error {
+	if len(p.kept) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(p.kept, func(a, b Record) int {
+		return cmp.Or(cmp.Compare(a.Stream, b.Stream), cmp.Compare(a.Base, b.Base))
+	})
+	if err := p.recovery.commit(ctx, p.kept); err != nil {
+		return err
+	}
+	p.found.Records += len(p.kept)
+	p.found.Bytes += p.size
+	p.kept, p.size = nil, 0
+	return nil
+}
+
+// closeStreams closes every stream that the node still has opened, so that any node can lead it (WAL-31).
+func (r *walRecovery) closeStreams(ctx context.Context) error {
+	for s := range r.catalog.View().Streams() {
+		if !s.Opened || s.Node != r.node.ID {
+			continue
+		}
+		err := retry(ctx, func() error { return r.catalog.CloseStream(ctx, r.node, s.ID, s.Epoch) })
+		if err != nil && !errors.Is(err, catalog.ErrRedundant) {
+			return err
+		}
+	}
+	return nil
+}
