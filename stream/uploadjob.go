@@ -28,7 +28,7 @@ func (u *uploader) upload(j *uploadJob) {
 		restore := u.rate.lift()
 		defer restore()
 	} else {
-		u.rate.need(j.block.size, age)
+		u.rate.need(j.block.cost, age)
 	}
 	objects, err := u.commitBlock(u.ctx, j)
 	if err != nil {

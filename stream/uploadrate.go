@@ -11,6 +11,8 @@ const (
 	ratePeriod = 20 * time.Second
 	// rateMinAge is the age below which a block is not slowed down.
 	rateMinAge = 100 * time.Millisecond
+	// rateLeast is the least rate, in bytes a second: a few bytes are not worth spreading.
+	rateLeast = 16 << 10
 )
 
 // uploadRate spreads uploads over the time in which their data came, so that they do not compete with the WAL for the wire
@@ -29,7 +31,7 @@ type uploadRate struct {
 func (r *uploadRate) need(size int64, age time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.mu.limit = max(r.mu.limit, float64(size)/min(age, ratePeriod).Seconds())
+	r.mu.limit = max(r.mu.limit, rateLeast, float64(size)/min(age, ratePeriod).Seconds())
 }
 
 // lift takes the limit away until the function that it returns is called.
