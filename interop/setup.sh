@@ -77,6 +77,17 @@ install_node() {
 	stamp "$js.stamp" "$here/peers/package.json"
 }
 
+install_seaweedfs() {
+	local bin=$cache/seaweedfs
+	fresh "$bin.stamp" "$here/seaweedfs/go.mod" "$here/seaweedfs/go.sum" && return
+	echo "interop setup: SeaweedFS, an object store that speaks S3 (some minutes)"
+	rm -rf "$bin" "$bin.stamp"
+	mkdir -p "$bin"
+	(cd "$here/seaweedfs" && CGO_ENABLED=0 persistently go build -trimpath -ldflags '-s -w' -o "$bin/weed" \
+		github.com/seaweedfs/seaweedfs/weed)
+	stamp "$bin.stamp" "$here/seaweedfs/go.mod" "$here/seaweedfs/go.sum"
+}
+
 # install_debian PROGRAM: installs the package of that name.
 install_debian() {
 	command -v "$1" >/dev/null && return
@@ -96,5 +107,6 @@ done
 install_kafka
 install_python
 install_node
+install_seaweedfs
 install_debian kcat
 install_debian chromium

@@ -39,7 +39,7 @@ func NewTidemark(o TidemarkOptions) (*Server, error) {
 	// The Kafka port is chosen here, not by the server, so that a restart comes back at the same address.
 	args := append([]string{"serve", "--data-dir", o.Dir, "--kafka-listen", addr, "--http-listen", "127.0.0.1:0"}, o.Args...)
 	return &Server{
-		name: "tidemark", addr: addr, dataDir: o.Dir,
+		name: "tidemark", addr: addr, dataDir: o.Dir, ask: namesItself(addr),
 		command: func() *exec.Cmd {
 			command := exec.Command(o.Binary, args...)
 			command.Env = withoutSettings(os.Environ())
