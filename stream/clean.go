@@ -1,15 +1,23 @@
 package stream
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/tidemark-io/tidemark/objstore"
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// stepTimeout cuts off a step of the cleaner that hangs (GC-5).
-const stepTimeout = 30 * time.Second
+const (
+	// stepTimeout cuts off a step of the cleaner that hangs (GC-5).
+	stepTimeout = 30 * time.Second
+	// cleanStep is how many objects one step deletes, cleanRetryStep how many of those that failed before: fewer, so that
+	// one that hangs holds up few.
+	cleanStep, cleanRetryStep = 500, 10
+)
 
 // cleanerOptions is what a cleaner works on.
 type cleanerOptions struct {
@@ -20,15 +28,181 @@ type cleanerOptions struct {
 	cfg       Config
 }
 
-// cleaner removes the bytes of destroyed objects (GC-1 to GC-5). Its methods are for one goroutine.
+// cleaner removes the bytes of destroyed objects (GC-1 to GC-5). Bytes go first, then the mark: what a crash in between
+// leaves is deleted again, and an object that is not there counts as deleted. Its methods are for one goroutine.
 type cleaner struct {
 	cleanerOptions
+	failed map[catalog.ObjectID]bool // could not be deleted last time; they come last
 }
 
-func newCleaner(o cleanerOptions) *cleaner { return &cleaner{cleanerOptions: o} }
+func newCleaner(o cleanerOptions) *cleaner {
+	return &cleaner{cleanerOptions: o, failed: map[catalog.ObjectID]bool{}}
+}
 
-// run cleans until ctx ends.
-func (c *cleaner) run(ctx context.Context) { <-ctx.Done() }
+// run cleans until ctx ends, in every interval in which this node holds the metadata lease.
+func (c *cleaner) run(ctx context.Context) {
+	for pause(ctx, c.cfg.GCInterval) == nil {
+		if c.cfg.GCEnabled != nil && !c.cfg.GCEnabled() {
+			continue
+		}
+		if _, err := c.round(ctx); err != nil && ctx.Err() == nil {
+			c.events.compactionFailed(err)
+		}
+	}
+}
 
-// round gives up ids whose time has passed and deletes the objects whose grace is over (GC-2).
-func (c *cleaner) round(ctx context.Context) (CleanedEvent, error) { return CleanedEvent{}, nil }
+// round gives up ids whose time has passed and deletes objects whose grace is over (GC-2). Objects that cannot be deleted
+// are told of in the event and are no error.
+func (c *cleaner) round(ctx context.Context) (CleanedEvent, error) {
+	begun := time.Now()
+	var done CleanedEvent
+	var err error
+	if done.Expired, err = c.catalog.ExpirePrepared(ctx); err != nil {
+		return done, err
+	}
+	fresh, again := c.due(c.catalog.View())
+	for step := range slices.Chunk(fresh, cleanStep) {
+		err = cmp.Or(err, c.step(ctx, step, &done))
+	}
+	for step := range slices.Chunk(again, cleanRetryStep) {
+		err = cmp.Or(err, c.step(ctx, step, &done))
+	}
+	done.Took = time.Since(begun)
+	if done.Expired+done.Deleted+done.Failed > 0 {
+		c.events.cleaned(done)
+	}
+	return done, err
+}
+
+// due returns the objects of a round whose grace is over by the clock of the metadata, those that failed before apart: they
+// fill what is left of the batch, so that they never hold up others.
+func (c *cleaner) due(v catalog.View) (fresh, again []catalog.DestroyedObject) {
+	for _, d := range v.Destroyed(c.cfg.GCBatch + len(c.failed)) {
+		switch {
+		case d.MarkedMs+c.cfg.GCGrace.Milliseconds() > v.ClockMs():
+		case c.failed[d.Object]:
+			again = append(again, d)
+		default:
+			fresh = append(fresh, d)
+		}
+	}
+	fresh = fresh[:min(len(fresh), c.cfg.GCBatch)]
+	return fresh, again[:min(len(again), c.cfg.GCBatch-len(fresh))]
+}
+
+// step deletes some objects and forgets those that are gone.
+func (c *cleaner) step(ctx context.Context, step []catalog.DestroyedObject, done *CleanedEvent) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	var gone []catalog.ObjectID
+	failures := c.deleteBytes(limited, step)
+	for _, d := range step {
+		if err := failures[d.Object]; err != nil {
+			c.failed[d.Object] = true
+			done.Failed++
+			done.Err = cmp.Or(done.Err, err)
+			continue
+		}
+		gone = append(gone, d.Object)
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	if _, err := c.catalog.CleanDestroyed(ctx, gone...); err != nil {
+		return err
+	}
+	for _, id := range gone {
+		delete(c.failed, id)
+	}
+	done.Deleted += len(gone)
+	return nil
+}
+
+// deleteBytes deletes objects, of those marked for it with all that they link, and returns why which of them are not gone. A
+// composite goes after its components, so that they are known until they are gone.
+func (c *cleaner) deleteBytes(ctx context.Context, step []catalog.DestroyedObject) map[catalog.ObjectID]error {
+	failures := map[catalog.ObjectID]error{}
+	var components, own []string
+	owner := map[string]catalog.ObjectID{} // of a component or of the object itself
+	for _, d := range step {
+		linked, err := c.linkedBy(ctx, d)
+		if err != nil {
+			failures[d.Object] = err
+			continue
+		}
+		for _, id := range linked {
+			key := DataKey(c.namespace, id)
+			components, owner[key] = append(components, key), d.Object
+		}
+		key := DataKey(c.namespace, d.Object)
+		own, owner[key] = append(own, key), d.Object
+	}
+	c.deleteKeys(ctx, components, owner, failures)
+	own = slices.DeleteFunc(own, func(key string) bool { return failures[owner[key]] != nil })
+	c.deleteKeys(ctx, own, owner, failures)
+	return failures
+}
+
+// deleteKeys deletes keys and blames what fails on their owners.
+func (c *cleaner) deleteKeys(
+	ctx context.Context, keys []string, owner map[string]catalog.ObjectID, failures map[catalog.ObjectID]error,
+) {
+	if len(keys) == 0 {
+		return
+	}
+	err := c.data.Delete(ctx, keys...)
+	var some *objstore.DeleteError
+	if errors.As(err, &some) {
+		for _, f := range some.Failed {
+			failures[owner[f.Key]] = f
+		}
+		return
+	}
+	if err != nil {
+		for _, key := range keys {
+			failures[owner[key]] = err
+		}
+	}
+}
+
+// linkedBy returns the components of an object that is to go with all that it links. A plain object links nothing, and one
+// that is gone had its components deleted before.
+func (c *cleaner) linkedBy(ctx context.Context, d catalog.DestroyedObject) ([]catalog.ObjectID, error) {
+	if d.Operation != catalog.DeepDelete {
+		return nil, nil
+	}
+	key := DataKey(c.namespace, d.Object)
+	composite, err := isCompositeObject(ctx, c.data, key)
+	if errors.Is(err, objstore.ErrNotFound) || err == nil && !composite {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	layout, err := loadComposite(ctx, c.data, key, d.Object)
+	var ids []catalog.ObjectID
+	for _, component := range layout.components {
+		ids = append(ids, component.Object)
+	}
+	return ids, err
+}
+
+// isCompositeObject looks at an object's footer.
+func isCompositeObject(ctx context.Context, store objstore.Store, key string) (bool, error) {
+	info, err := store.Head(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	if info.Size < FooterSize {
+		return false, source{object: key}.short("footer", FooterSize, int(info.Size))
+	}
+	tail := make([]byte, FooterSize)
+	if err := store.ReadRange(ctx, key, tail, info.Size-FooterSize); err != nil {
+		return false, err
+	}
+	f, err := DecodeFooter(key, info.Size, tail)
+	return f.Composite, err
+}

@@ -201,7 +201,9 @@ func (o *objectCopier) finish(ctx context.Context) (int64, error) {
 	if err := o.send(); err != nil {
 		return 0, err
 	}
-	return o.position, o.upload.Finish()
+	upload := o.upload
+	o.upload = nil // Finish ends it, however that goes
+	return o.position, upload.Finish()
 }
 
 // abort gives the object up; after finish it does nothing. What may be left costs space only, and is told by the store.
