@@ -32,7 +32,7 @@ type testingT interface {
 type depot struct {
 	testingT
 	metadata *catalogtest.Memory
-	catalog  *faultCatalog // metadata with faults
+	catalog  *flakyCatalog // metadata with faults
 	base     *mem.Store
 	store    *faultstore.Store // base with faults
 	node     catalog.Node
@@ -49,7 +49,7 @@ func inDepot(t *testing.T, streams int, test func(d *depot)) {
 
 func newDepot(t testingT, streams int) *depot {
 	d := &depot{testingT: t, metadata: catalogtest.NewMemory(time.Now), base: mem.NewBucket(time.Now).Open()}
-	d.catalog = &faultCatalog{Catalog: d.metadata}
+	d.catalog = &flakyCatalog{Catalog: d.metadata}
 	d.store = faultstore.New(d.base, nil)
 	d.appended = map[catalog.StreamID][]Record{}
 	d.register()
@@ -286,8 +286,8 @@ func (d *depot) cleanAll() {
 	require.Equal(d, d.needed(), d.keys(), "GC-7: the bucket holds what is needed and no more")
 }
 
-// faultCatalog is a catalog whose changes can be made to fail.
-type faultCatalog struct {
+// flakyCatalog is a catalog whose changes can be made to fail.
+type flakyCatalog struct {
 	catalog.Catalog
 	// fault, if set, decides about the n-th change from now on, counted from 0: it fails with err, before or after it was
 	// made.
@@ -296,7 +296,7 @@ type faultCatalog struct {
 }
 
 // inject replaces the fault and counts anew.
-func (f *faultCatalog) inject(fault func(n int) (err error, after bool)) {
+func (f *flakyCatalog) inject(fault func(n int) (err error, after bool)) {
 	f.n.Store(0)
 	if fault == nil {
 		f.fault.Store(nil)
@@ -305,7 +305,7 @@ func (f *faultCatalog) inject(fault func(n int) (err error, after bool)) {
 	f.fault.Store(&fault)
 }
 
-func (f *faultCatalog) change(do func() error) error {
+func (f *flakyCatalog) change(do func() error) error {
 	fault := f.fault.Load()
 	n := int(f.n.Add(1)) - 1
 	if fault == nil {
@@ -319,15 +319,15 @@ func (f *faultCatalog) change(do func() error) error {
 }
 
 // Commit is of [catalog.Catalog], as all that follow.
-func (f *faultCatalog) Commit(ctx context.Context, n catalog.Node, c catalog.Commit) error {
+func (f *flakyCatalog) Commit(ctx context.Context, n catalog.Node, c catalog.Commit) error {
 	return f.change(func() error { return f.Catalog.Commit(ctx, n, c) })
 }
 
-func (f *faultCatalog) CompactStream(ctx context.Context, n catalog.Node, c catalog.StreamCompaction) error {
+func (f *flakyCatalog) CompactStream(ctx context.Context, n catalog.Node, c catalog.StreamCompaction) error {
 	return f.change(func() error { return f.Catalog.CompactStream(ctx, n, c) })
 }
 
-func (f *faultCatalog) PrepareObjects(
+func (f *flakyCatalog) PrepareObjects(
 	ctx context.Context, n catalog.Node, count int, ttl time.Duration,
 ) (id catalog.ObjectID, err error) {
 	err = f.change(func() (err error) {
@@ -337,7 +337,7 @@ func (f *faultCatalog) PrepareObjects(
 	return id, err
 }
 
-func (f *faultCatalog) ExpirePrepared(ctx context.Context) (n int, err error) {
+func (f *flakyCatalog) ExpirePrepared(ctx context.Context) (n int, err error) {
 	err = f.change(func() (err error) {
 		n, err = f.Catalog.ExpirePrepared(ctx)
 		return err
@@ -345,7 +345,7 @@ func (f *faultCatalog) ExpirePrepared(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-func (f *faultCatalog) CleanDestroyed(ctx context.Context, ids ...catalog.ObjectID) (n int, err error) {
+func (f *flakyCatalog) CleanDestroyed(ctx context.Context, ids ...catalog.ObjectID) (n int, err error) {
 	err = f.change(func() (err error) {
 		n, err = f.Catalog.CleanDestroyed(ctx, ids...)
 		return err
