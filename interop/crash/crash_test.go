@@ -37,24 +37,32 @@ func fromEnv(t *testing.T, name string, unset int64) int64 {
 }
 
 func TestEveryAcknowledgedRecordSurvivesKill9UnderLoad(t *testing.T) {
-	rounds := fromEnv(t, "INTEROP_CRASH_ROUNDS", 5)
+	rounds := fromEnv(t, "INTEROP_CRASH_ROUNDS", 50)
 	seed := fromEnv(t, "INTEROP_CRASH_SEED", time.Now().UnixNano())
 	t.Logf("INTEROP_CRASH_SEED=%d", seed)
 	rng := rand.New(rand.NewPCG(uint64(seed), 0))
 
+	install, err := server.Installed()
+	require.NoError(t, err)
 	s := start(t)
 	client := kgo.SeedBrokers(s.Addr())
+	writers := startWriters(t, install, s)
 	l := ledger.New(topic)
-	load, err := ledger.StartLoad(l, ledger.LoadOptions{Client: []kgo.Opt{client}, Readers: 1})
+	load, err := ledger.StartLoad(l, ledger.LoadOptions{
+		Client: []kgo.Opt{client}, Readers: 1, Keep: 300, Group: "crash-readers",
+	})
 	require.NoError(t, err)
 	t.Cleanup(load.Close)
 
 	for round := range rounds {
 		ctx := limited(t)
-		require.NoError(t, l.WaitAcks(ctx, l.Acks()+500+rng.Int64N(3000)), "round %d", round)
+		for _, w := range writers {
+			w.works(1 + rng.IntN(10))
+		}
+		require.NoError(t, l.WaitAcks(ctx, l.Acks()+rng.Int64N(300)), "round %d", round)
 		require.NoError(t, s.Kill())
 		if round%3 == 2 {
-			dieInRecovery(t, s, time.Duration(rng.Int64N(int64(300*time.Millisecond))))
+			dieInRecovery(t, s, time.Duration(rng.Int64N(int64(200*time.Millisecond))))
 		}
 		require.NoError(t, s.Start(ctx), "round %d", round)
 		load.Pause() // what is in flight still comes in while everything is read back
@@ -64,6 +72,9 @@ func TestEveryAcknowledgedRecordSurvivesKill9UnderLoad(t *testing.T) {
 	ctx := limited(t)
 	require.NoError(t, load.Stop(ctx))
 	verify(t, ctx, l, client, "after the load")
+	for _, w := range writers {
+		w.finish(client)
+	}
 	require.NoError(t, s.Stop(ctx))
 	require.NoError(t, s.Start(ctx))
 	verify(t, ctx, l, client, "after a clean restart")
@@ -99,7 +110,9 @@ func start(t *testing.T) *server.Server {
 	require.NoError(t, err)
 	defer c.Close()
 	// Small segments, so that rolls and closed segments are part of what is hit.
-	configs := map[string]*string{"segment.bytes": kadm.StringPtr("2097152")}
+	configs := map[string]*string{
+		"segment.bytes": kadm.StringPtr("1048576"), "tidemark.flush": kadm.StringPtr("group"),
+	}
 	created, err := kadm.NewClient(c).CreateTopics(ctx, partitions, 1, configs, topic)
 	require.NoError(t, err)
 	require.NoError(t, created.Error())

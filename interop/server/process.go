@@ -25,10 +25,9 @@ const startLimit = 90 * time.Second
 type Server struct {
 	name    string
 	addr    string
+	http    string
 	dataDir string
 	command func() *exec.Cmd
-	// ask is one question to the server that it answers once it serves.
-	ask func(ctx context.Context) error
 
 	cmd    *exec.Cmd
 	exited chan struct{} // closed once the running process was reaped
@@ -38,6 +37,9 @@ type Server struct {
 
 // Addr returns the HOST:PORT at which clients find the server. It stays the same over restarts.
 func (s *Server) Addr() string { return s.addr }
+
+// HTTPAddr returns the HOST:PORT at which tidemark answers administrators. Kafka has none.
+func (s *Server) HTTPAddr() string { return s.http }
 
 // DataDir returns the directory that holds all data, at any depth.
 func (s *Server) DataDir() string { return s.dataDir }
@@ -84,15 +86,25 @@ func (s *Server) Launch() error {
 	return nil
 }
 
-// answers blocks until the server answers.
+// answers blocks until the server names itself to a client as its only broker.
 func (s *Server) answers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
+	c, err := kgo.NewClient(
+		kgo.SeedBrokers(s.addr),
+		kgo.RequestRetries(0),
+		kgo.DialTimeout(time.Second),
+		kgo.MetadataMinAge(10*time.Millisecond),
+	)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
 	for {
-		err := s.ask(ctx)
-		if err == nil {
+		meta, err := kadm.NewClient(c).BrokerMetadata(ctx)
+		if err == nil && len(meta.Brokers) > 0 {
 			return nil
 		}
 		select {
@@ -102,22 +114,6 @@ func (s *Server) answers(ctx context.Context) error {
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), err)
 		}
-	}
-}
-
-// namesItself is a question to a Kafka server at an address: it is to name itself as its only broker.
-func namesItself(addr string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		c, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.RequestRetries(0), kgo.DialTimeout(time.Second))
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		meta, err := kadm.NewClient(c).BrokerMetadata(ctx)
-		if err == nil && len(meta.Brokers) == 0 {
-			err = errors.New("it names no broker")
-		}
-		return err
 	}
 }
 
@@ -178,6 +174,17 @@ func (s *Server) Alive() error {
 		return fmt.Errorf("%s ended: %v; it printed:\n%s", s.name, s.result, s.Output())
 	default:
 		return nil
+	}
+}
+
+// Wait blocks until the server has ended by itself and returns its exit status, or ctx's error.
+func (s *Server) Wait(ctx context.Context) (code int, err error) {
+	select {
+	case <-s.exited:
+		s.cmd = nil
+		return exitCode(s.result), nil
+	case <-ctx.Done():
+		return 0, fmt.Errorf("%s goes on: %w; it printed:\n%s", s.name, ctx.Err(), s.Output())
 	}
 }
 

@@ -17,6 +17,8 @@ type TidemarkOptions struct {
 	Binary string
 	// Args are flags of `tidemark serve` beyond the data directory and the listeners.
 	Args []string
+	// OpenFiles is how many descriptors the process may have; 0 leaves what it inherits.
+	OpenFiles int
 }
 
 // BuildTidemark builds the program of the tree around this module into dir and returns its path.
@@ -36,12 +38,20 @@ func NewTidemark(o TidemarkOptions) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tidemark: %w", err)
 	}
-	// The Kafka port is chosen here, not by the server, so that a restart comes back at the same address.
-	args := append([]string{"serve", "--data-dir", o.Dir, "--kafka-listen", addr, "--http-listen", "127.0.0.1:0"}, o.Args...)
+	web, err := freeAddr()
+	if err != nil {
+		return nil, fmt.Errorf("tidemark: %w", err)
+	}
+	// The ports are chosen here, not by the server, so that a restart comes back at the same addresses.
+	args := append([]string{"serve", "--data-dir", o.Dir, "--kafka-listen", addr, "--http-listen", web}, o.Args...)
 	return &Server{
-		name: "tidemark", addr: addr, dataDir: o.Dir, ask: namesItself(addr),
+		name: "tidemark", addr: addr, http: web, dataDir: o.Dir,
 		command: func() *exec.Cmd {
 			command := exec.Command(o.Binary, args...)
+			if o.OpenFiles > 0 {
+				script := fmt.Sprintf(`ulimit -n %d && exec "$@"`, o.OpenFiles)
+				command = exec.Command("sh", append([]string{"-c", script, "sh", o.Binary}, args...)...)
+			}
 			command.Env = withoutSettings(os.Environ())
 			return command
 		},
