@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-io/tidemark/batch"
+	"github.com/tidemark-io/tidemark/vfs"
 	"github.com/tidemark-io/tidemark/vfs/memfs"
 )
 
@@ -421,5 +422,26 @@ func TestSealedIndexesHaveTheirExactLengthAndEntriesLeadToBatches(t *testing.T) 
 			require.NoError(t, err)
 			require.Equal(t, one.LastOffset(), base+int64(binary.BigEndian.Uint32(data)))
 		}
+	}
+}
+
+// An index file that a power cut left beside no records says nothing of those that come.
+func TestAnIndexLeftBesideNoRecordsDoesNotComeBack(t *testing.T) {
+	fsys := memfs.New()
+	require.NoError(t, vfs.EnsureDir(fsys, testDir))
+	edit(t, writable{fsys}, logPath(0), func([]byte) []byte { return nil })
+	edit(t, writable{fsys}, filePath(testDir, 0, indexSuffix), func([]byte) []byte { return indexBytes([2]int32{5, 75}) })
+	require.NoError(t, fsys.SyncDir(testDir))
+	for _, clean := range []bool{false, true} {
+		left := fsys.CrashClean()
+		b := newBenchOn(t, left)
+		l := b.open(Options{Clean: clean})
+		mustAppend(t, l, data{})
+		_, err := l.Roll()
+		require.NoError(t, err)
+		require.NoError(t, l.Sync())
+		l = newBenchOn(t, left.CrashClean()).open(Options{})
+		require.Equal(t, int64(1), l.LogEnd())
+		require.Empty(t, l.Check())
 	}
 }

@@ -247,6 +247,11 @@ func (ld *loader) attach(s *segment, end int64, names []string) error {
 	s.file = ld.env.files.open(name, vfs.ReadWrite)
 	s.txns = openTxnIndex(ld.env.files.open(filePath(ld.dir, s.base, txnIndexSuffix), vfs.ReadWrite), s.base)
 	if s.needsIndex && size == 0 {
+		for _, suffix := range []string{indexSuffix, timeIndexSuffix} {
+			if err := ld.remove(fileName(s.base, suffix)); err != nil { // it speaks of records that are gone
+				return err
+			}
+		}
 		s.needsIndex, s.noIndexes = false, true
 		s.index = newOffsetIndex(ld.env.files.createLater(filePath(ld.dir, s.base, indexSuffix)), s.base, math.MaxInt)
 		s.times = newTimeIndex(ld.env.files.createLater(filePath(ld.dir, s.base, timeIndexSuffix)), s.base, math.MaxInt)
