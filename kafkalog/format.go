@@ -41,6 +41,6 @@ package kafkalog
 //
 //	roll          new files ► seal indexes of the old segment ► readers see the new one
 //	background    fsync .log .index .timeindex .txnindex ► fsync directory ► write <new base>.snapshot ► recovery point
-//	recovery      read and cut a segment ► fsync it ► write the snapshot at the next base ► next segment
+//	recovery      read and cut a segment ► write again what may not be flushed ► fsync it ► write the snapshot at the next base ► next segment
 //	truncation    rename newer segments, the newest first ► cut the file ► epochs, producers ► fsync directory
 //	log start     write the log start file ► move the start ► drop segments

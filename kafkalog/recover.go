@@ -106,6 +106,7 @@ func (ld *loader) recover() error {
 		s := ld.segments[i]
 		scan := &recovery{
 			loader: ld, segment: s, limit: math.MaxInt64, proven: ld.flushed, state: state, expect: s.base,
+			unproven: -1, modified: -1,
 			contiguous: ld.options.Contiguous, discardLater: func() error { return ld.discardFrom(i + 1) }, later: ld.segments[i+1:],
 		}
 		if i+1 < len(ld.segments) {
@@ -302,6 +303,9 @@ type recovery struct {
 	buf    []byte
 	bufAt  int64
 	bufLen int
+
+	unproven int64 // position of the first checked batch that has to be written again, -1 before there is one
+	modified int64 // ms: the file's time before one was, -1 if none was
 }
 
 // scanSize is how much recovery reads at once.
@@ -390,10 +394,13 @@ func verify(b batch.Batch) error {
 	return nil
 }
 
-// bytes returns n bytes at the position, valid until the next call.
+// bytes returns n bytes at the position, valid until the next call. What the buffer held before was checked.
 func (rec *recovery) bytes(n int) ([]byte, error) {
 	if from := rec.at - rec.bufAt; rec.bufLen > 0 && from >= 0 && from+int64(n) <= int64(rec.bufLen) {
 		return rec.buf[from : from+int64(n)], nil
+	}
+	if err := rec.writeAgain(); err != nil {
+		return nil, err
 	}
 	if n > len(rec.buf) {
 		rec.buf = make([]byte, n)
@@ -438,6 +445,7 @@ func (rec *recovery) take(b batch.Batch, h *batch.Header) error {
 	if s.overflows(h.LastOffset()) {
 		return &overflowError{s}
 	}
+	rec.noteUnproven(h.LastOffset())
 	if err := s.indexBatch(h, rec.at, rec.loader.config.IndexIntervalBytes); err != nil {
 		return err
 	}
@@ -469,6 +477,9 @@ func (rec *recovery) finish(bad error) error {
 		if err := rec.cutOff(cut, bad); err != nil {
 			return err
 		}
+	}
+	if err := errors.Join(rec.writeAgain(), rec.keepTime()); err != nil {
+		return err
 	}
 	s.openedAt = rec.at
 	if err := s.seal(); err != nil {

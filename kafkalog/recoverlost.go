@@ -27,7 +27,7 @@ func (n *intactBatches) add(m intactBatches) {
 // position of the recovery does not move.
 func (rec *recovery) intactBehind(from int64, most int) (found intactBatches, err error) {
 	probe := *rec
-	probe.buf, probe.bufLen = nil, 0
+	probe.buf, probe.bufLen, probe.unproven = nil, 0, -1
 	end := min(rec.reader.size, from+lookAhead)
 	for probe.at = from; probe.at+batch.HeaderSize <= end && found.batches < most; {
 		h, ok, err := probe.intact()
@@ -64,7 +64,7 @@ func (rec *recovery) intact() (h batch.Header, ok bool, err error) {
 // laterIntact counts the whole batches of the later segments, which are about to be removed.
 func (rec *recovery) laterIntact() (found intactBatches, err error) {
 	for _, s := range rec.later {
-		probe := recovery{loader: rec.loader, segment: s, expect: s.base}
+		probe := recovery{loader: rec.loader, segment: s, expect: s.base, unproven: -1}
 		if probe.reader, err = s.reader(); err != nil {
 			return found, err
 		}

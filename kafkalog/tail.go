@@ -6,7 +6,7 @@ import "slices"
 // keeps a copy of these bytes elsewhere, durably, and puts them back into that file after a power cut, before [Open], has
 // made the records durable as well as [Log.SyncTo] would have.
 type Tail struct {
-	Base     int64 // base offset of the active segment, which names its file
+	Base     int64 // base offset of the active segment, which names its file: see [RecordFile]
 	Position int64 // of the first byte in that file
 	Size     int64 // bytes: whole batches
 	End      int64 // the log end behind them
@@ -28,6 +28,9 @@ func (l *Log) UnsyncedTail() (Tail, bool) {
 	from, size := active.syncedSize(), active.size.Load()
 	return Tail{Base: active.base, Position: from, Size: size - from, End: l.end.Load(), segment: active}, true
 }
+
+// RecordFile returns the path of the file that has the records of the segment with the base offset, in a log's directory.
+func RecordFile(dir string, base int64) string { return filePath(dir, base, logSuffix) }
 
 // From returns what of the tail lies at or behind a position of the file, which has to be the end of a batch.
 func (t Tail) From(position int64) Tail {
