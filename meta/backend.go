@@ -1,6 +1,9 @@
 package meta
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Backend stores the metadata log: entries at consecutive indexes from 1, a head, and snapshots. Package metatest has the
 // suite that every backend passes; the letters below are the guarantees it checks.
@@ -47,8 +50,8 @@ type Backend interface {
 	// removed nothing because there are not two.
 	Truncate(ctx context.Context) (through uint64, err error)
 
-	// Claim takes an expiring key (B8), which is the holder's until it is released, the holder's process ends, or the
-	// backend has lost touch with it for its time to live. [ErrClaimed]: somebody else holds it. value tells others
+	// Claim takes an expiring key (B8), which is the holder's until it is released, the holder's process has ended and the
+	// time to live has passed, or the backend has lost touch with it for that long. [ErrClaimed]: somebody else holds it. value tells others
 	// who the holder is.
 	Claim(ctx context.Context, key string, value []byte) (Claim, error)
 
@@ -63,6 +66,11 @@ type Backend interface {
 type Claim interface {
 	// Lost returns a channel that is closed when the key is no longer held, for whatever reason.
 	Lost() <-chan struct{}
+
+	// Proved returns a moment, on the clock of this machine and with its monotonic reading, at which the key was held for
+	// certain: when the last refresh that succeeded was asked for. A key that is held by a lock of this machine is proved
+	// to be held at any time.
+	Proved() time.Time
 
 	// Release gives the key up. It is safe to call more than once.
 	Release()

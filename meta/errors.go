@@ -117,3 +117,15 @@ type LockedError struct{ Path string }
 func (e *LockedError) Error() string {
 	return fmt.Sprintf("meta: %s is in use by another process", e.Path)
 }
+
+// ClusterIDError says that the log belongs to another cluster.
+type ClusterIDError struct {
+	// Path is the file or URL of the log.
+	Path         string
+	Stored, Want string
+}
+
+// Error names the log and both ids.
+func (e *ClusterIDError) Error() string {
+	return fmt.Sprintf("meta: %s belongs to cluster %s, not to %s", e.Path, e.Stored, e.Want)
+}

@@ -2,11 +2,11 @@ package embedded
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"strings"
 	"sync"
-
-	"context"
+	"time"
 
 	"github.com/tidemark-io/tidemark/meta"
 )
@@ -88,6 +88,9 @@ func (b *Backend) Claims(ctx context.Context, prefix string) (map[string][]byte,
 
 // Lost returns a channel that is closed when the claim is released or the backend closed.
 func (c *claim) Lost() <-chan struct{} { return c.lost }
+
+// Proved returns the present: the lock on the file keeps everybody else out.
+func (c *claim) Proved() time.Time { return time.Now() }
 
 // Release gives the key up.
 func (c *claim) Release() {

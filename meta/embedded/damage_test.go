@@ -134,9 +134,9 @@ func TestACrashWhileTheFileIsMadeLeavesNoHalfFile(t *testing.T) {
 func TestAFileOfAnotherClusterIsRefused(t *testing.T) {
 	path, _ := writtenLog(t)
 	_, err := embedded.Open(path, embedded.Options{ClusterID: "other"})
-	var other *embedded.ClusterIDError
+	var other *meta.ClusterIDError
 	require.ErrorAs(t, err, &other)
-	require.Equal(t, &embedded.ClusterIDError{Path: path, Stored: "c", Want: "other"}, other)
+	require.Equal(t, &meta.ClusterIDError{Path: path, Stored: "c", Want: "other"}, other)
 }
 
 func TestAFileInUseIsLocked(t *testing.T) {

@@ -30,17 +30,6 @@ type Options struct {
 	Reserve int64
 }
 
-// ClusterIDError says that the file belongs to another cluster.
-type ClusterIDError struct {
-	Path         string
-	Stored, Want string
-}
-
-// Error names the file and both ids.
-func (e *ClusterIDError) Error() string {
-	return fmt.Sprintf("meta: %s belongs to cluster %s, not to %s", e.Path, e.Stored, e.Want)
-}
-
 // Backend is a metadata log in one bbolt file. It implements [meta.Backend].
 type Backend struct {
 	path      string
@@ -61,7 +50,7 @@ var _ meta.Backend = (*Backend)(nil)
 // the same file at the same time; the caller holds the data directory's lock.
 //
 // Errors to match: [*meta.LockedError] when another process has the file, [*meta.MissingError] under MustExist,
-// [*meta.CorruptError] and [*meta.GapError] for a file that is damaged, [*ClusterIDError]. The file is left as it was.
+// [*meta.CorruptError] and [*meta.GapError] for a file that is damaged, [*meta.ClusterIDError]. The file is left as it was.
 func Open(path string, o Options) (*Backend, error) {
 	if o.LockTimeout == 0 {
 		o.LockTimeout = time.Second
@@ -215,7 +204,7 @@ func (b *Backend) readClusterID(want string) error {
 		}
 		b.clusterID = string(id)
 		if want != "" && want != b.clusterID {
-			return &ClusterIDError{Path: b.path, Stored: b.clusterID, Want: want}
+			return &meta.ClusterIDError{Path: b.path, Stored: b.clusterID, Want: want}
 		}
 		return nil
 	})

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/tidemark-io/tidemark/meta"
 )
@@ -121,6 +122,27 @@ func (m *Memory) end(s *session, why error) {
 		if c.s == s {
 			m.release(c)
 		}
+	}
+}
+
+// Expire takes a key from its holder, as when the holder was not heard of for the time to live. It reports whether anybody
+// had it.
+func (m *Memory) Expire(key string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.claims[key]
+	if c != nil {
+		m.release(c)
+	}
+	return c != nil
+}
+
+// Stall keeps a key from being refreshed from now on: its holder still has it and can no longer prove it.
+func (m *Memory) Stall(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c := m.claims[key]; c != nil {
+		c.stalled = time.Now()
 	}
 }
 
@@ -307,9 +329,20 @@ type memoryClaim struct {
 	key   string
 	value []byte
 	lost  chan struct{}
+
+	stalled time.Time // since when it has not been refreshed; zero: it is
 }
 
 func (c *memoryClaim) Lost() <-chan struct{} { return c.lost }
+
+func (c *memoryClaim) Proved() time.Time {
+	c.s.m.mu.Lock()
+	defer c.s.m.mu.Unlock()
+	if !c.stalled.IsZero() {
+		return c.stalled
+	}
+	return time.Now()
+}
 
 func (c *memoryClaim) Release() {
 	c.s.m.mu.Lock()

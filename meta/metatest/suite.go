@@ -14,10 +14,18 @@ import (
 
 // Storage is a log's storage as the suite sees it: something that a backend can be opened on, again and again.
 type Storage interface {
-	// Open opens the log. While it is open, a second Open fails with a [*meta.LockedError].
+	// Open opens the log. While it is open, a second Open fails with a [*meta.LockedError], unless the storage is
+	// [Shared].
 	Open() (meta.Backend, error)
 	// Crash ends whoever has the log open as a power cut would. What was acknowledged is there at the next Open.
 	Crash()
+}
+
+// Shared is storage that several processes may have open at the same time.
+type Shared interface {
+	Storage
+	// Join opens the log beside others.
+	Join() (meta.Backend, error)
 }
 
 // Run checks that a backend keeps the promises of [meta.Backend]. make returns new, empty storage of the cluster
@@ -35,7 +43,7 @@ func Run(t *testing.T, make func(t *testing.T) Storage) {
 		{"an append wakes whoever waits (B5)", (*suite).appendNotifies},
 		{"a snapshot may be large, and the newest wins (B7)", (*suite).keepsNewestSnapshots},
 		{"a key has one holder until it is released or its holder dies (B8)", (*suite).claimsAreExclusive},
-		{"only one process has the log open (B9)", (*suite).opensOnce},
+		{"one process has the log open, or the head decides (B9)", (*suite).opensOnce},
 		{"a truncated index is not a free one (B10)", (*suite).truncationKeepsHead},
 		{"truncation removes what the older snapshot covers (MP-6)", (*suite).truncatesBelowOlderSnapshot},
 		{"bytes belong to whoever passed or got them", (*suite).bytesAreNotShared},
@@ -323,6 +331,7 @@ func (s *suite) claimsAreExclusive() {
 		s.Fatal("a claim that is held says that it is lost")
 	default:
 	}
+	require.False(s, one.Proved().IsZero())
 	one.Release()
 	one.Release()
 	<-one.Lost()
@@ -340,12 +349,46 @@ func (s *suite) claimsAreExclusive() {
 }
 
 func (s *suite) opensOnce() {
+	if shared, ok := s.storage.(Shared); ok {
+		s.sharesTheLog(shared)
+		return
+	}
 	_, err := s.storage.Open()
 	var locked *meta.LockedError
 	require.ErrorAs(s, err, &locked)
 	s.fill(1, 2)
 	s.reopen()
 	require.Equal(s, uint64(2), s.head())
+}
+
+// sharesTheLog checks that several processes can have the log open, and that the head decides between them.
+func (s *suite) sharesTheLog(shared Shared) {
+	other, err := shared.Join()
+	require.NoError(s, err)
+	defer other.Close()
+	select {
+	case <-s.b.Notify():
+	default:
+	}
+	entry := s.entry("of the other one")
+	require.NoError(s, until(func() error { return other.Append(s.ctx, 1, entry) }))
+	<-s.b.Notify()
+	require.Equal(s, [][]byte{entry}, s.read(1, 10))
+	err = until(func() error { return s.b.Append(s.ctx, 1, s.entry("too late")) })
+	require.ErrorIs(s, err, meta.ErrConflict)
+	s.fill(2, 2)
+	got, err := other.Head(s.ctx)
+	require.NoError(s, err)
+	require.Equal(s, uint64(2), got)
+
+	claim, err := other.Claim(s.ctx, "lease/meta", []byte("other"))
+	require.NoError(s, err)
+	_, err = s.claim("lease/meta", "mine")
+	require.ErrorIs(s, err, meta.ErrClaimed)
+	s.requireClaims("lease/", map[string][]byte{"lease/meta": []byte("other")})
+	claim.Release()
+	_, err = s.claim("lease/meta", "mine")
+	require.NoError(s, err)
 }
 
 func (s *suite) truncationKeepsHead() {

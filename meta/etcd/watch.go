@@ -1,0 +1,35 @@
+package etcd
+
+import clientv3 "go.etcd.io/etcd/client/v3"
+
+// Notify returns the channel that receives when the head may have moved.
+func (b *Backend) Notify() <-chan struct{} { return b.notify }
+
+// wake tells whoever waits that there may be something new.
+func (b *Backend) wake() {
+	select {
+	case b.notify <- struct{}{}:
+	default:
+	}
+}
+
+// watch wakes whoever waits when the head moves after a revision, until Close. When etcd loses its place, or the place is no
+// longer in etcd's history, it begins anew from now on and wakes for what it may have missed.
+func (b *Backend) watch(revision int64) {
+	defer close(b.watched)
+	for b.life.Err() == nil {
+		options := []clientv3.OpOption{clientv3.WithKeysOnly()}
+		if revision > 0 {
+			options = append(options, clientv3.WithRev(revision+1))
+		}
+		for event := range b.client.Watch(clientv3.WithRequireLeader(b.life), b.keys.head(), options...) {
+			if event.Err() != nil {
+				break
+			}
+			b.wake()
+		}
+		revision = 0
+		b.wake()
+		_ = pause(b.life, retryAfter)
+	}
+}
