@@ -56,7 +56,34 @@ func (c *check) checkStart(of promise) {
 	}
 }
 
-// trim deletes, again and again, all but the newest keep records of each partition.
+// send writes down that a record that is sent again until it is answered is under way.
+func (l *Ledger) send(id ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.sending[id] = l.mu.ends
+}
+
+// sent writes down that it is not under way any more.
+func (l *Ledger) sent(id ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.mu.sending, id)
+}
+
+// settled returns how far a partition may be deleted without touching what is under way: a first copy of it, of which the
+// answer was lost, can only stand behind what was there when it was sent. A log that loses records may lose with them what
+// it knew of their producer, in Kafka too, and would take the second copy for a first.
+func (l *Ledger) settled(partition int32) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	below := l.mu.ends[partition]
+	for _, ends := range l.mu.sending {
+		below = min(below, ends[partition])
+	}
+	return below
+}
+
+// trim deletes, again and again, all but the newest keep records of each partition, and what is not settled.
 func (l *Load) trim(ctx context.Context, c *kgo.Client, keep int64) {
 	admin := kadm.NewClient(c)
 	for next := l.ledger.Acks() + keep; l.ledger.WaitAcks(ctx, next) == nil; next = l.ledger.Acks() + keep {
@@ -65,7 +92,7 @@ func (l *Load) trim(ctx context.Context, c *kgo.Client, keep int64) {
 			continue // the server is away
 		}
 		ends.Each(func(end kadm.ListedOffset) {
-			below := end.Offset - keep
+			below := min(end.Offset-keep, l.ledger.settled(end.Partition))
 			if end.Err != nil || below <= 0 {
 				return
 			}

@@ -21,6 +21,8 @@ type Ledger struct {
 		sync.Mutex
 		books      map[int32]*book
 		commits    map[string]map[int32]*commit // by group
+		ends       map[int32]int64        // behind the last offset that any client was told; replaced, not changed
+		sending    map[ID]map[int32]int64 // what ends was when a record that is under way was sent
 		acked      int64
 		unknown    int64
 		violations []Violation
@@ -62,6 +64,7 @@ func New(topic string) *Ledger {
 	l := &Ledger{topic: topic}
 	l.mu.books = map[int32]*book{}
 	l.mu.commits = map[string]map[int32]*commit{}
+	l.mu.sending = map[ID]map[int32]int64{}
 	l.mu.changed = make(chan struct{})
 	return l
 }
@@ -173,6 +176,14 @@ func (l *Ledger) noteLocked(r *kgo.Record, acked bool) {
 	if other, elsewhere := b.where[id]; elsewhere && other != r.Offset {
 		violated("%s stands at offset %d too", id, other)
 		return
+	}
+	if r.Offset >= l.mu.ends[r.Partition] {
+		ends := maps.Clone(l.mu.ends)
+		if ends == nil {
+			ends = map[int32]int64{}
+		}
+		ends[r.Partition] = r.Offset + 1
+		l.mu.ends = ends
 	}
 	now.acked = now.acked || before.acked
 	b.at[r.Offset] = now

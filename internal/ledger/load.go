@@ -43,8 +43,8 @@ type LoadOptions struct {
 	Writers []Writer
 	// Readers is how many clients read the topic from its start all the while.
 	Readers int
-	// Keep makes one more client delete, again and again, all but so many of the newest records of each partition. 0
-	// deletes nothing.
+	// Keep makes one more client delete, again and again, all but so many of the newest records of each partition, and
+	// more where older ones may still be under way. 0 deletes nothing.
 	Keep int64
 	// Group makes one more client store, again and again, how far the readers are as this group's offsets. Empty stores
 	// nothing.
@@ -235,7 +235,8 @@ func (l *Load) write(ctx context.Context, c *kgo.Client, writer int, w Writer) {
 		maxBytes = 2048
 	}
 	failed := make(chan struct{}, 1)
-	answered := func(r *kgo.Record, err error) {
+	answered := func(id ID, r *kgo.Record, err error) {
+		l.ledger.sent(id)
 		switch {
 		case err == nil:
 			l.ledger.Acknowledged(r)
@@ -263,7 +264,12 @@ func (l *Load) write(ctx context.Context, c *kgo.Client, writer int, w Writer) {
 		if !l.wait() {
 			return
 		}
-		c.Produce(ctx, newRecord(l.ledger.topic, ID{Writer: writer, Seq: seq}, w.MinBytes, maxBytes), answered)
+		id := ID{Writer: writer, Seq: seq}
+		if w.Idempotent {
+			l.ledger.send(id)
+		}
+		c.Produce(ctx, newRecord(l.ledger.topic, id, w.MinBytes, maxBytes),
+			func(r *kgo.Record, err error) { answered(id, r, err) })
 	}
 }
 
