@@ -40,7 +40,7 @@ func Installed() (Install, error) {
 // check returns an error unless all peers are installed.
 func (in Install) check() error {
 	setup := filepath.Join(in.module, "setup.sh")
-	for _, stamp := range []string{"kafka.stamp", "venv.stamp", "kafkajs.stamp"} {
+	for _, stamp := range []string{"kafka.stamp", "venv.stamp", "kafkajs.stamp", "seaweedfs.stamp"} {
 		if _, err := os.Stat(filepath.Join(in.cache, stamp)); err != nil {
 			return fmt.Errorf("server: the peers are not installed, run %s: %w", setup, err)
 		}

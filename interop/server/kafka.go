@@ -70,7 +70,7 @@ func NewKafka(in Install, o KafkaOptions) (*Server, error) {
 	}
 	heap := []string{"-Xms" + o.Heap, "-Xmx" + o.Heap}
 	return &Server{
-		name: "kafka", addr: addr, dataDir: data,
+		name: "kafka", addr: addr, dataDir: data, ask: namesItself(addr),
 		command: func() *exec.Cmd { return in.java(heap, "kafka.Kafka", []string{config}) },
 	}, nil
 }

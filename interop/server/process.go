@@ -28,6 +28,8 @@ type Server struct {
 	http    string
 	dataDir string
 	command func() *exec.Cmd
+	// ask is one question to the server that it answers once it serves.
+	ask func(ctx context.Context) error
 
 	cmd    *exec.Cmd
 	exited chan struct{} // closed once the running process was reaped
@@ -86,25 +88,15 @@ func (s *Server) Launch() error {
 	return nil
 }
 
-// answers blocks until the server names itself to a client as its only broker.
+// answers blocks until the server answers.
 func (s *Server) answers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	c, err := kgo.NewClient(
-		kgo.SeedBrokers(s.addr),
-		kgo.RequestRetries(0),
-		kgo.DialTimeout(time.Second),
-		kgo.MetadataMinAge(10*time.Millisecond),
-	)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
 	for {
-		meta, err := kadm.NewClient(c).BrokerMetadata(ctx)
-		if err == nil && len(meta.Brokers) > 0 {
+		err := s.ask(ctx)
+		if err == nil {
 			return nil
 		}
 		select {
@@ -114,6 +106,22 @@ func (s *Server) answers(ctx context.Context) error {
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), err)
 		}
+	}
+}
+
+// namesItself is a question to a Kafka server at an address: it is to name itself as its only broker.
+func namesItself(addr string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		c, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.RequestRetries(0), kgo.DialTimeout(time.Second))
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		meta, err := kadm.NewClient(c).BrokerMetadata(ctx)
+		if err == nil && len(meta.Brokers) == 0 {
+			err = errors.New("it names no broker")
+		}
+		return err
 	}
 }
 

@@ -45,7 +45,7 @@ func NewTidemark(o TidemarkOptions) (*Server, error) {
 	// The ports are chosen here, not by the server, so that a restart comes back at the same addresses.
 	args := append([]string{"serve", "--data-dir", o.Dir, "--kafka-listen", addr, "--http-listen", web}, o.Args...)
 	return &Server{
-		name: "tidemark", addr: addr, http: web, dataDir: o.Dir,
+		name: "tidemark", addr: addr, http: web, dataDir: o.Dir, ask: namesItself(addr),
 		command: func() *exec.Cmd {
 			command := exec.Command(o.Binary, args...)
 			if o.OpenFiles > 0 {
