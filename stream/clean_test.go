@@ -34,10 +34,10 @@ func (d *depot) cleanRound(c *cleaner) CleanedEvent {
 func TestBytesStayForTheirGrace(t *testing.T) {
 	inDepot(t, 1, func(d *depot) {
 		d.kill(2)
-		require.NoError(d, pause(d.Context(), 10*time.Minute-time.Millisecond))
+		d.wait(10*time.Minute - time.Millisecond)
 		require.Equal(d, CleanedEvent{}, d.cleanRound(d.cleaner()), "GC-3")
 		require.Len(d, d.keys(), 2)
-		require.NoError(d, pause(d.Context(), time.Millisecond))
+		d.wait(time.Millisecond)
 		require.Equal(d, CleanedEvent{Deleted: 2}, d.cleanRound(d.cleaner()))
 		require.Empty(d, d.keys())
 		require.Empty(d, d.metadata.View().Destroyed(10))
@@ -47,9 +47,9 @@ func TestBytesStayForTheirGrace(t *testing.T) {
 func TestReservedIdsExpireAndTheirBytesGo(t *testing.T) {
 	inDepot(t, 1, func(d *depot) {
 		d.write(d.records(run{0, 1, 10}))
-		require.NoError(d, pause(d.Context(), time.Hour))
+		d.wait(time.Hour)
 		require.Equal(d, CleanedEvent{Expired: 1}, d.cleanRound(d.cleaner()), "GC-4")
-		require.NoError(d, pause(d.Context(), 10*time.Minute))
+		d.wait(10 * time.Minute)
 		require.Equal(d, CleanedEvent{Deleted: 1}, d.cleanRound(d.cleaner()))
 		require.Empty(d, d.keys())
 	})
@@ -68,7 +68,7 @@ func TestF69_OneBadKeyHoldsUpNobody(t *testing.T) {
 		}
 		d.store.SetInjector(faultstore.When(
 			func(op faultstore.Op) bool { return op.Kind == objstore.OpDelete }, faultstore.Always(faultstore.Fault{Keys: bad})))
-		require.NoError(d, pause(d.Context(), 10*time.Minute))
+		d.wait(10 * time.Minute)
 		c := d.cleaner()
 		done := d.cleanRound(c)
 		require.ErrorIs(d, done.Err, objstore.ErrDenied, "told")
@@ -93,7 +93,7 @@ func TestWhatFailedComesLast(t *testing.T) {
 		}
 		d.store.SetInjector(faultstore.When(
 			func(op faultstore.Op) bool { return op.Kind == objstore.OpDelete }, faultstore.Always(faultstore.Fault{Keys: bad})))
-		require.NoError(d, pause(d.Context(), 10*time.Minute))
+		d.wait(10 * time.Minute)
 		c := d.cleaner()
 		c.cfg.GCBatch = 4
 		require.Equal(d, 4, d.cleanRound(c).Failed, "the oldest four are bad")
@@ -105,7 +105,7 @@ func TestWhatFailedComesLast(t *testing.T) {
 func TestAStepThatHangsIsCutOff(t *testing.T) {
 	inDepot(t, 1, func(d *depot) {
 		d.kill(cleanStep + 1)
-		require.NoError(d, pause(d.Context(), 10*time.Minute))
+		d.wait(10 * time.Minute)
 		hang := faultstore.FailNth(0, objstore.ErrTransient)
 		d.store.SetInjector(faultstore.When(func(op faultstore.Op) bool { return op.Kind == objstore.OpDelete },
 			func(op faultstore.Op) faultstore.Fault {
@@ -162,7 +162,7 @@ func TestADamagedCompositeIsKeptAndTold(t *testing.T) {
 		whole[0] ^= 1
 		require.NoError(d, d.base.Put(d.Context(), composite, whole))
 		d.deleteStream(0)
-		require.NoError(d, pause(d.Context(), 10*time.Minute))
+		d.wait(10 * time.Minute)
 		done := d.cleanRound(d.cleaner())
 		var version *VersionError
 		require.ErrorAs(d, done.Err, &version)
@@ -177,7 +177,7 @@ func TestADamagedCompositeIsKeptAndTold(t *testing.T) {
 func TestAClockThatJumpsCutsNoGraceShort(t *testing.T) { // F37
 	inDepot(t, 1, func(d *depot) {
 		d.kill(1)
-		require.NoError(d, pause(d.Context(), 24*time.Hour)) // as if: marks made before the jump are as old as it says
+		d.wait(24 * time.Hour) // as if: marks made before the jump are as old as it says
 		later := d.object(run{0, 1, 10})
 		d.trim(0, 6)
 		d.objectRound(d.compactor(), 0, false)

@@ -25,7 +25,7 @@ func TestSmallObjectsAreMerged(t *testing.T) {
 		d.set(run{0, 1, 50}) // in between, so the next ones do not follow
 		d.object(run{0, 2, 50})
 		begun := d.metadata.View().ClockMs()
-		require.NoError(d, pause(d.Context(), time.Hour))
+		d.wait(time.Hour)
 		d.object(run{0, 2, 50})
 		d.object(run{1, 2, 50})
 		d.trim(0, 9) // three records of the first group

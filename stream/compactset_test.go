@@ -36,7 +36,7 @@ func TestASetRoundMergesAndSplits(t *testing.T) {
 	inDepot(t, 4, func(d *depot) {
 		first := d.set(run{0, 2, 20}, run{1, 5, 100}, run{2, 1, 10})
 		begun := d.metadata.View().ClockMs()
-		require.NoError(d, pause(d.Context(), time.Minute))
+		d.wait(time.Minute)
 		second := d.set(run{0, 3, 20}, run{1, 1, 100}, run{3, 4, 10})
 		alone := d.object(run{3, 1, 10})
 		d.verify()
@@ -181,7 +181,7 @@ func TestOldObjectsAreSplit(t *testing.T) {
 		old := d.set(run{0, 2, 50}, run{1, 3, 10}, run{2, 1, 10})
 		d.setRound(d.compactor())
 		require.Equal(d, []catalog.ObjectID{old}, d.sets(), "nothing in common with another, and not old")
-		require.NoError(d, pause(d.Context(), 2*time.Hour))
+		d.wait(2 * time.Hour)
 		young := d.set(run{0, 1, 10})
 		d.trim(2, 3)
 		// The young one shares a stream, so both would be compacted: exclude it by a limit of one object.
@@ -198,7 +198,7 @@ func TestOldObjectsAreSplit(t *testing.T) {
 func TestOldObjectsOfManyRunsAreSplitInSteps(t *testing.T) {
 	inDepot(t, 5, func(d *depot) {
 		d.set(run{0, 1, 10}, run{1, 1, 50}, run{2, 1, 20}, run{3, 1, 30}, run{4, 1, 40})
-		require.NoError(d, pause(d.Context(), 2*time.Hour))
+		d.wait(2 * time.Hour)
 		d.trim(0, 0) // the clock of the metadata moves with changes only
 		few := func(c *compactConfig) { c.plans.maxStreamObjects = 2 }
 		for _, left := range []int{3, 1, 0} {

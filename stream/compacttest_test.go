@@ -28,7 +28,7 @@ type testingT interface {
 }
 
 // depot is a node's committed streams without an engine: what is appended is committed at once, as an upload would, and
-// remembered, so that it can be read back. It has the time of its bubble.
+// remembered, so that it can be read back.
 type depot struct {
 	testingT
 	metadata *catalogtest.Memory
@@ -40,7 +40,11 @@ type depot struct {
 	appended map[catalog.StreamID][]Record
 	done     []CompactedEvent
 	failures []error
+	waited   atomic.Int64 // what the metadata's clock is ahead, as a duration
 }
+
+// wait lets time pass for the metadata.
+func (d *depot) wait(t time.Duration) { d.waited.Add(int64(t)) }
 
 // inDepot runs a test in a bubble: time passes when everybody waits.
 func inDepot(t *testing.T, streams int, test func(d *depot)) {
@@ -48,7 +52,8 @@ func inDepot(t *testing.T, streams int, test func(d *depot)) {
 }
 
 func newDepot(t testingT, streams int) *depot {
-	d := &depot{testingT: t, metadata: catalogtest.NewMemory(time.Now), base: mem.NewBucket(time.Now).Open()}
+	d := &depot{testingT: t, base: mem.New()}
+	d.metadata = catalogtest.NewMemory(func() time.Time { return time.Now().Add(time.Duration(d.waited.Load())) })
 	d.catalog = &flakyCatalog{Catalog: d.metadata}
 	d.store = faultstore.New(d.base, nil)
 	d.appended = map[catalog.StreamID][]Record{}
@@ -276,11 +281,11 @@ func (d *depot) needed() []string {
 // cleanAll lets all grace and reservations pass and cleans.
 func (d *depot) cleanAll() {
 	d.Helper()
-	require.NoError(d, pause(d.Context(), 25*time.Hour))
+	d.wait(25 * time.Hour)
 	for range 2 { // what expires in the first round has its grace before it
 		_, err := d.cleaner().round(d.Context())
 		require.NoError(d, err)
-		require.NoError(d, pause(d.Context(), time.Hour))
+		d.wait(time.Hour)
 	}
 	require.Empty(d, d.metadata.View().Destroyed(10))
 	require.Equal(d, d.needed(), d.keys(), "GC-7: the bucket holds what is needed and no more")
