@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"net"
 	"strings"
 	"time"
 	"unsafe"
@@ -65,7 +64,7 @@ func (c *call) fetch(req *kmsg.FetchRequest) (answer, error) {
 	f := &fetchAnswer{
 		version:     c.version,
 		correlation: c.correlation,
-		listener:    c.conn.listener,
+		via:         c.conn.via,
 		details:     c.details,
 		isolation:   iso,
 		maxBytes:    int64(min(max(req.MaxBytes, 0), c.server.options.FetchMaxBytes)),
@@ -154,7 +153,7 @@ type epochEnd struct {
 type fetchAnswer struct {
 	version     int16
 	correlation int32
-	listener    net.Addr
+	via         Via
 	details     *details
 	isolation   partition.Isolation
 	maxBytes    int64

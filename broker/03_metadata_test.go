@@ -195,7 +195,8 @@ func TestT08_AddressesAreThoseOfTheListener(t *testing.T) {
 		require.NoError(t, err)
 		resp := do[*kmsg.MetadataResponse](&client{t: t, conn: nc}, metadataOf(13, false))
 		require.Equal(t, int32(listening.Port), resp.Brokers[0].Port)
-		require.Equal(t, listening.IP.String(), resp.Brokers[0].Host, "the backend is asked for the listener, not the socket")
+		require.Equal(t, listening.IP.String(), resp.Brokers[0].Host, "the backend is told the listener")
+		require.Equal(t, nc.RemoteAddr().String(), *resp.Brokers[0].Rack, "and this end of the connection")
 		require.NoError(t, nc.Close())
 	}
 }

@@ -19,10 +19,9 @@ type Backend interface {
 	// NodeID is this node's id, at least 0.
 	NodeID() int32
 
-	// Nodes returns the live nodes, this one among them, with the address by which a client that came in on the
-	// listener can reach each. listener is the address that the accepting net.Listener reports. The caller keeps the
-	// slice and does not change it.
-	Nodes(listener net.Addr) []Node
+	// Nodes returns the live nodes, this one among them, with the address by which a client that came in that way can reach
+	// each. The caller keeps the slice and does not change it.
+	Nodes(via Via) []Node
 
 	// Topics returns the topics as they are now. The view never changes; the broker asks again for each request.
 	Topics() Topics
@@ -52,6 +51,15 @@ type Backend interface {
 	NextProducerID(ctx context.Context) (int64, error)
 
 	Administration
+}
+
+// Via is the way by which a client came in.
+type Via struct {
+	// Listener is the address that the accepting net.Listener reports, which tells it from the others.
+	Listener net.Addr
+
+	// Local is this end of the client's connection: an address of the machine, also where the listener has all of them.
+	Local net.Addr
 }
 
 // TopicID is the 16 bytes of a topic's UUID (version 4). The zero value means "no id" and is never given out.

@@ -74,10 +74,10 @@ func (b *testBackend) ClusterID() string { return testCluster }
 
 func (b *testBackend) NodeID() int32 { return testNode }
 
-func (b *testBackend) Nodes(listener net.Addr) []Node {
+func (b *testBackend) Nodes(via Via) []Node {
 	n := Node{ID: testNode, Host: "pipe.example", Port: 9092, Rack: "r1"}
-	if tcp, ok := listener.(*net.TCPAddr); ok {
-		n.Host, n.Port = tcp.IP.String(), int32(tcp.Port)
+	if tcp, ok := via.Listener.(*net.TCPAddr); ok {
+		n.Host, n.Port, n.Rack = tcp.IP.String(), int32(tcp.Port), via.Local.String()
 	}
 	return []Node{n}
 }

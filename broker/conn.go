@@ -25,11 +25,11 @@ import (
 // The end of a connection always takes the same way, whatever the cause: the reader stops; parked answers hurry; the
 // writer works off the queue, as far as the client still takes it; the socket is closed.
 type conn struct {
-	server   *Server
-	nc       net.Conn
-	listener net.Addr // of the listener that it came in on
-	info     Connection
-	opened   time.Time
+	server *Server
+	nc     net.Conn
+	via    Via
+	info   Connection
+	opened time.Time
 
 	ctx    context.Context // ends when the connection is given up: nothing can be written any more
 	giveUp context.CancelFunc
@@ -70,14 +70,14 @@ const readBuffer = 4 << 10
 
 func newConn(s *Server, nc net.Conn, listener net.Addr, id uint64) *conn {
 	c := &conn{
-		server:   s,
-		nc:       nc,
-		listener: listener,
-		info:     Connection{ID: id, Local: nc.LocalAddr(), Remote: nc.RemoteAddr()},
-		opened:   time.Now(),
-		in:       bufio.NewReaderSize(nc, readBuffer),
-		queue:    make(chan *outgoing, s.options.QueuedMaxRequests),
-		written:  make(chan struct{}, 1),
+		server:  s,
+		nc:      nc,
+		via:     Via{Listener: listener, Local: nc.LocalAddr()},
+		info:    Connection{ID: id, Local: nc.LocalAddr(), Remote: nc.RemoteAddr()},
+		opened:  time.Now(),
+		in:      bufio.NewReaderSize(nc, readBuffer),
+		queue:   make(chan *outgoing, s.options.QueuedMaxRequests),
+		written: make(chan struct{}, 1),
 	}
 	c.ctx, c.giveUp = context.WithCancel(context.Background())
 	c.reading, c.endReading = context.WithCancel(c.ctx)

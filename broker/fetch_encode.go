@@ -230,7 +230,7 @@ func (f *fetchAnswer) encodeNodes(e *fetchFrame, s *Server) {
 	if !e.flexible {
 		return
 	}
-	nodes := s.endpoints(f.listener, f.namedLeaders())
+	nodes := s.endpoints(f.via, f.namedLeaders())
 	if len(nodes) == 0 {
 		e.uvarint(0)
 		return

@@ -50,7 +50,7 @@ func expected(t testing.TB, s *Server, f *fetchAnswer) []byte {
 		last := &resp.Topics[len(resp.Topics)-1]
 		last.Partitions = append(last.Partitions, expectedPartition(t, f, it))
 	}
-	for _, n := range s.endpoints(f.listener, f.namedLeaders()) {
+	for _, n := range s.endpoints(f.via, f.namedLeaders()) {
 		resp.Brokers = append(resp.Brokers, kmsg.FetchResponseBroker{NodeID: n.ID, Host: n.Host, Port: n.Port, Rack: optional(n.Rack)})
 	}
 	return frameEnd(resp.AppendTo(frameStart(nil, f.correlation, f.version >= 12)), 0)

@@ -26,7 +26,7 @@ func (emptyBackend) ClusterID() string { return testCluster }
 
 func (emptyBackend) NodeID() int32 { return testNode }
 
-func (emptyBackend) Nodes(net.Addr) []Node { return []Node{{ID: testNode, Host: "h", Port: 1}} }
+func (emptyBackend) Nodes(Via) []Node { return []Node{{ID: testNode, Host: "h", Port: 1}} }
 
 func (emptyBackend) Topics() Topics { return emptyTopics{} }
 

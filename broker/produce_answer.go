@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"net"
 	"time"
 	"unsafe"
 
@@ -14,7 +13,7 @@ import (
 type produceAnswer struct {
 	correlation int32
 	deadline    time.Time
-	listener    net.Addr
+	via         Via
 	resp        kmsg.ProduceResponse
 	partitions  []kmsg.ProduceResponseTopicPartition // of all topics; resp has slices of it
 	appends     []*partition.Append                  // one for each of partitions; nil where it failed
@@ -74,7 +73,7 @@ func (a *produceAnswer) addEndpoints(s *Server) {
 			leaders = append(leaders, id)
 		}
 	}
-	for _, n := range s.endpoints(a.listener, leaders) {
+	for _, n := range s.endpoints(a.via, leaders) {
 		a.resp.Brokers = append(a.resp.Brokers, kmsg.ProduceResponseBroker{
 			NodeID: n.ID, Host: n.Host, Port: n.Port, Rack: optional(n.Rack),
 		})
@@ -82,7 +81,7 @@ func (a *produceAnswer) addEndpoints(s *Server) {
 }
 
 // endpoints returns the nodes with the given ids.
-func (s *Server) endpoints(listener net.Addr, ids []int32) []Node {
+func (s *Server) endpoints(via Via, ids []int32) []Node {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -91,7 +90,7 @@ func (s *Server) endpoints(listener net.Addr, ids []int32) []Node {
 		wanted[id] = true
 	}
 	var found []Node
-	for _, n := range s.backend.Nodes(listener) {
+	for _, n := range s.backend.Nodes(via) {
 		if wanted[n.ID] {
 			found = append(found, n)
 		}

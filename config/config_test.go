@@ -55,7 +55,7 @@ func value(t *testing.T, l *config.Loaded, key string) config.Value {
 // defaults are written out so that a change of one is seen.
 func defaults() config.Server {
 	return config.Server{
-		DataDir: "tidemark-data", KafkaListen: "127.0.0.1:9092", FlightListen: "127.0.0.1:9123", HTTPListen: "127.0.0.1:9180",
+		DataDir: "tidemark-data", KafkaListen: []string{"127.0.0.1:9092"}, FlightListen: "127.0.0.1:9123", HTTPListen: "127.0.0.1:9180",
 		TopicDefaults: map[string]string{}, LogLevel: "info", LogFormat: "text",
 		NodeID: 1, GroupMetrics: "group", TraceRatio: 0.01, MaxPartitions: 10_000, DiskReserve: -1,
 		NumRecoveryThreads: 2, AutoCreateTopics: true, DeleteTopic: true, NumPartitions: 1, DefaultReplication: 1,
@@ -85,7 +85,7 @@ func TestEveryDefaultIsLegal(t *testing.T) {
 }
 
 func TestEveryKeyFillsAFieldOfItsOwn(t *testing.T) {
-	example := map[config.Kind]string{config.Text: "file:///x", config.Address: "h:1", config.Bool: "true", config.Number: "77",
+	example := map[config.Kind]string{config.Text: "file:///x", config.Address: "h:1", config.List: "h:1,i:2", config.Bool: "true", config.Number: "77",
 		config.Size: "7MiB", config.Duration: "77s", config.Ratio: "0.77", config.URL: "http://h:1"}
 	fields := map[string]string{}
 	for _, d := range config.Definitions() {
@@ -151,6 +151,52 @@ message:
 	want.AutoCreateTopics, want.InitialTaskDelay, want.RetentionCheckInterval = false, 3*time.Second, 10*time.Second
 	want.MessageMaxBytes = 2 << 20
 	require.Equal(t, want, l.Server)
+}
+
+func TestSeveralAddressesAreWrittenInEveryWayThatThereIs(t *testing.T) {
+	want := []string{"127.0.0.1:9092", "[::]:9093", "10.0.0.1:0"}
+	for name, s := range map[string]config.Sources{
+		"a flag with commas": {Flags: map[string][]string{"kafka-listen": {"127.0.0.1:9092, [::]:9093,10.0.0.1:0"}}},
+		"a flag repeated":    {Flags: map[string][]string{"kafka-listen": {"127.0.0.1:9092", "[::]:9093,10.0.0.1:0"}}},
+		"the environment":    {Environ: []string{"TIDEMARK_KAFKA_LISTEN=127.0.0.1:9092,[::]:9093,10.0.0.1:0"}},
+		"a text in the file": {Flags: map[string][]string{"config": {write(t, "kafka-listen: 127.0.0.1:9092,[::]:9093,10.0.0.1:0\n")}}},
+		"a list in the file": {Flags: map[string][]string{"config": {write(t, "kafka-listen:\n- 127.0.0.1:9092\n- '[::]:9093'\n- 10.0.0.1:0\n")}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := load(t, s)
+			require.Equal(t, want, l.Server.KafkaListen)
+			require.Equal(t, "127.0.0.1:9092,[::]:9093,10.0.0.1:0", value(t, l, "kafka-listen").Value)
+		})
+	}
+}
+
+func TestAPlaceInAListOfAddressesMayBeLeftEmpty(t *testing.T) {
+	for _, s := range []config.Sources{
+		{Flags: map[string][]string{"kafka-advertise": {",broker:9093,off"}}},
+		{Flags: map[string][]string{"kafka-advertise": {"", "broker:9093", ""}}},
+		{Flags: map[string][]string{"config": {write(t, "kafka-advertise: ['', broker:9093, ~]\n")}}},
+	} {
+		require.Equal(t, []string{"", "broker:9093", ""}, load(t, s).Server.KafkaAdvertise)
+	}
+	require.Empty(t, load(t, config.Sources{Environ: []string{"TIDEMARK_KAFKA_ADVERTISE=off"}}).Server.KafkaAdvertise)
+}
+
+func TestAListOfAddressesIsCheckedItemByItem(t *testing.T) {
+	for text, want := range map[string]string{
+		"h:1,h":     `expected HOST:PORT, such as 127.0.0.1:9092`,
+		"h:1,":      `expected HOST:PORT, such as 127.0.0.1:9092`,
+		"h:1,h:1":   `h:1 is there twice`,
+		"h:1,h:x":   `port "x" is not a number from 0 to 65535`,
+		"h:0,h:0,,": `expected HOST:PORT, such as 127.0.0.1:9092`,
+	} {
+		require.Equal(t, []string{`flag --kafka-listen: kafka-listen is "` + text + `": ` + want},
+			problems(t, config.Sources{Flags: map[string][]string{"kafka-listen": {text}}}))
+	}
+	path := write(t, "kafka-listen: [[1, 2]]\nhttp-listen: [127.0.0.1:1, 127.0.0.1:2]\n")
+	require.Equal(t, []string{
+		"file " + path + `: http-listen is "[127.0.0.1:1 127.0.0.1:2]": expected one value, not a list or a map`,
+		"file " + path + `: kafka-listen is "[[1 2]]": expected one value, not a list or a map`,
+	}, problems(t, config.Sources{Flags: map[string][]string{"config": {path}}}))
 }
 
 func TestTopicDefaultsComeFromEverywhereAndTheStrongestOfEachNameWins(t *testing.T) {

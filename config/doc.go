@@ -6,7 +6,8 @@
 // every value with its source and with secrets hidden.
 //
 // Durations are written as 10s, 5m, 12h or 7d, or as Kafka's plain milliseconds. Sizes are written as 64MiB or 1GB, or as
-// plain bytes. In the environment a key is written in capitals with _ for . and -: TIDEMARK_NUM_PARTITIONS. In the file a
+// plain bytes. What may be several addresses is written with commas between, as a flag that is repeated, or as a list in
+// the file. In the environment a key is written in capitals with _ for . and -: TIDEMARK_NUM_PARTITIONS. In the file a
 // dotted key may be written flat or nested. The settings of topics that do not set them are given with topic-default:
 //
 //	data-dir: /var/lib/tidemark

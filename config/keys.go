@@ -18,6 +18,7 @@ type Kind string
 const (
 	Text     Kind = "text"
 	Address  Kind = "HOST:PORT"
+	List     Kind = "HOST:PORT,..." // addresses; see [Definition.Kind]
 	Choice   Kind = "choice"
 	Bool     Kind = "bool"
 	Number   Kind = "number"
@@ -33,7 +34,8 @@ type Definition struct {
 	Key string
 	// Env is the name in the environment.
 	Env string
-	// Kind is what the value is.
+	// Kind is what the value is. A List is addresses with commas between; as a flag it may be given any number of times, and in
+	// the file it may be a YAML list.
 	Kind Kind
 	// Default is the default as [Loaded.Print] shows it.
 	Default string
@@ -74,10 +76,11 @@ func serverKeys() []key {
 	return []key{
 		textKey("data-dir", func(s *Server) *string { return &s.DataDir }, "tidemark-data",
 			"The directory that holds logs and metadata."),
-		addressKey("kafka-listen", func(s *Server) *string { return &s.KafkaListen }, "127.0.0.1:9092", false,
+		addressesKey("kafka-listen", func(s *Server) *[]string { return &s.KafkaListen }, "127.0.0.1:9092", false,
 			"Where Kafka clients connect. Port 0 picks a free one and prints it."),
-		addressKey("kafka-advertise", func(s *Server) *string { return &s.KafkaAdvertise }, "", true,
-			"The address that Kafka clients are told; what is listened on if not given."),
+		addressesKey("kafka-advertise", func(s *Server) *[]string { return &s.KafkaAdvertise }, "", true,
+			"The address that Kafka clients are told, one for each of kafka-listen and in its order; where there is none, they are told "+
+				"the one that they have connected to."),
 		addressKey("flight-listen", func(s *Server) *string { return &s.FlightListen }, "127.0.0.1:9123", true,
 			"Where Arrow Flight clients connect, or off. This version does not serve it."),
 		addressKey("flight-advertise", func(s *Server) *string { return &s.FlightAdvertise }, "", true,
@@ -268,6 +271,38 @@ func addressKey(name string, field func(*Server) *string, def string, optional b
 		*field(s) = text
 		return checkAddress(text)
 	}, func(s *Server) string { return *field(s) }, def)
+}
+
+// addressesKey is addresses with commas between. If it may be empty, so may each of them, or be off.
+func addressesKey(name string, field func(*Server) *[]string, def string, optional bool, doc string) key {
+	return newKey(name, List, doc, func(s *Server, text string) error {
+		*field(s) = nil
+		if optional && (text == "" || text == "off") {
+			return nil
+		}
+		for item := range strings.SplitSeq(text, ",") {
+			item = strings.TrimSpace(item)
+			if optional && (item == "" || item == "off") {
+				*field(s) = append(*field(s), "")
+				continue
+			}
+			if err := checkAddress(item); err != nil {
+				return err
+			}
+			*field(s) = append(*field(s), item)
+		}
+		return checkDifferent(*field(s))
+	}, func(s *Server) string { return strings.Join(*field(s), ",") }, def)
+}
+
+// checkDifferent refuses an address that is there twice, unless its port is any or the address is none.
+func checkDifferent(addresses []string) error {
+	for i, a := range addresses {
+		if a != "" && !strings.HasSuffix(a, ":0") && slices.Contains(addresses[:i], a) {
+			return fmt.Errorf("%s is there twice", a)
+		}
+	}
+	return nil
 }
 
 func choiceKey(name string, field func(*Server) *string, def string, words []string, doc string) key {

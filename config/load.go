@@ -20,8 +20,8 @@ const FileKey = "config"
 
 // Sources are where a configuration comes from.
 type Sources struct {
-	// Flags are the flags that were given, by key, with their values in the order given. Only [TopicDefault] may have
-	// several. [FileKey] names the file.
+	// Flags are the flags that were given, by key, with their values in the order given. Of several the last counts, but for
+	// [TopicDefault] and a key that is a [List], where all do. [FileKey] names the file.
 	Flags map[string][]string
 	// Environ is the environment as os.Environ returns it. Variables that do not begin with TIDEMARK_ are ignored, and so
 	// are those that are empty. But OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and OTEL_EXPORTER_OTLP_ENDPOINT are trace-endpoint
@@ -117,6 +117,8 @@ func (l *loader) flags(flags map[string][]string) layer {
 		case find(name) == nil:
 			names := append(keyNames(), TopicDefault, FileKey)
 			l.flagProblems = append(l.flagProblems, &UnknownKeyError{Key: name, Nearest: nearest.Name(name, names), Source: source})
+		case find(name).Kind == List:
+			out[name] = given{strings.Join(values, ","), source}
 		default:
 			out[name] = given{values[len(values)-1], source}
 		}
@@ -186,7 +188,7 @@ func (l *loader) file(path string) layer {
 			patterns, problems := patternsFrom(flat[name], source)
 			l.patterns, l.fileProblems = patterns, append(l.fileProblems, problems...)
 		case isDefault || find(name) != nil:
-			text, err := scalar(flat[name])
+			text, err := textOf(name, flat[name])
 			if err != nil {
 				l.fileProblems = append(l.fileProblems, &ValueError{Key: name, Value: fmt.Sprint(flat[name]), Source: source,
 					Reason: err.Error()})
@@ -226,6 +228,23 @@ func (l layer) addList(v any, source Source) (problems []error) {
 		pairs[i] = fmt.Sprint(item)
 	}
 	return l.addPairs(pairs, source)
+}
+
+// textOf writes what the file has for a key as a flag would have it.
+func textOf(name string, v any) (string, error) {
+	items, isList := v.([]any)
+	if row := find(name); row == nil || row.Kind != List || !isList {
+		return scalar(v)
+	}
+	texts := make([]string, len(items))
+	for i, item := range items {
+		text, err := scalar(item)
+		if err != nil && item != nil { // nothing is a place that is left empty
+			return "", err
+		}
+		texts[i] = text
+	}
+	return strings.Join(texts, ","), nil
 }
 
 // scalar writes a YAML value as the text it came from, as good as any.

@@ -6,8 +6,8 @@ import "time"
 // names.
 type Server struct {
 	DataDir         string            // data-dir
-	KafkaListen     string            // kafka-listen, HOST:PORT
-	KafkaAdvertise  string            // kafka-advertise, HOST:PORT; "": what is listened on
+	KafkaListen     []string          // kafka-listen, HOST:PORT each; at least one
+	KafkaAdvertise  []string          // kafka-advertise, HOST:PORT for each of KafkaListen; "" or not there: what a client connected to
 	FlightListen    string            // flight-listen, HOST:PORT; "": none
 	FlightAdvertise string            // flight-advertise, HOST:PORT; "": what is listened on
 	HTTPListen      string            // http-listen, HOST:PORT; "": none

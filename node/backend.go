@@ -2,8 +2,6 @@ package node
 
 import (
 	"context"
-	"net"
-	"strconv"
 	"sync"
 
 	"github.com/tidemark-io/tidemark/broker"
@@ -24,8 +22,8 @@ func (b backend) ClusterID() string { return b.n.clusterID }
 func (b backend) NodeID() int32 { return b.n.config.NodeID }
 
 // Nodes is this node, under the address that clients are told.
-func (b backend) Nodes(listener net.Addr) []broker.Node {
-	host, port := b.n.advertised(listener)
+func (b backend) Nodes(via broker.Via) []broker.Node {
+	host, port := b.n.kafka.advertised(via)
 	return []broker.Node{{ID: b.n.config.NodeID, Host: host, Port: port, Rack: b.n.config.Rack}}
 }
 
@@ -123,27 +121,4 @@ func (n *Node) change(ctx context.Context, count int, f func(i int) error) []err
 		}
 	}
 	return answer
-}
-
-// advertised is the address that clients who came in on the listener are told.
-func (n *Node) advertised(listener net.Addr) (host string, port int32) {
-	bound := listener.String()
-	host, text, err := net.SplitHostPort(bound)
-	if err != nil {
-		return bound, 0
-	}
-	if n.config.Kafka.Advertise != "" {
-		told, toldPort, err := net.SplitHostPort(n.config.Kafka.Advertise)
-		if err == nil {
-			host = told
-			if toldPort != "0" && toldPort != "" {
-				text = toldPort
-			}
-		}
-	}
-	number, err := strconv.ParseUint(text, 10, 16)
-	if err != nil {
-		return host, 0
-	}
-	return host, int32(number)
 }

@@ -19,7 +19,7 @@ import (
 func BenchmarkStart(b *testing.B) {
 	for _, partitions := range []int32{100, 5000} {
 		b.Run(fmt.Sprintf("partitions=%d", partitions), func(b *testing.B) {
-			config := node.Config{DataDir: b.TempDir(), Kafka: node.Listener{Listen: "127.0.0.1:0"}}
+			config := node.Config{DataDir: b.TempDir(), Kafka: []node.Listener{{Listen: "127.0.0.1:0"}}}
 			fill(b, config, partitions)
 			var closing time.Duration
 			for b.Loop() {
@@ -40,7 +40,7 @@ func BenchmarkStart(b *testing.B) {
 func BenchmarkScale(b *testing.B) {
 	const partitions = 5000
 	for b.Loop() {
-		config := node.Config{DataDir: b.TempDir(), Kafka: node.Listener{Listen: "127.0.0.1:0"}}
+		config := node.Config{DataDir: b.TempDir(), Kafka: []node.Listener{{Listen: "127.0.0.1:0"}}}
 		var n *node.Node
 		open := func() {
 			var err error

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -33,8 +34,9 @@ type Config struct {
 	// Rack is where the node stands, told to clients; empty is nowhere.
 	Rack string
 
-	// Kafka is where Kafka clients connect. The default is 127.0.0.1:9092. Port 0 picks one.
-	Kafka Listener
+	// Kafka is where Kafka clients connect. The default is 127.0.0.1:9092. Port 0 picks one. A client is told the address of
+	// the listener that it came in on, so that those inside and those outside of a network can each have one that they reach.
+	Kafka []Listener
 
 	// HTTP is the HOST:PORT of health, readiness, metrics and profiles; empty is none. Port 0 picks one.
 	HTTP string
@@ -57,7 +59,7 @@ type Config struct {
 	DisableAutoCreateTopics bool
 	DisableDeleteTopics     bool
 
-	// Limits of the Kafka listener; 0 is Kafka's default.
+	// Limits of the Kafka listeners together; 0 is Kafka's default.
 	MaxConnections        int           // [max.connections, no limit]
 	MaxConnectionsPerIP   int           // [max.connections.per.ip, no limit]
 	ConnectionsMaxIdle    time.Duration // [connections.max.idle.ms, 10 min]
@@ -128,10 +130,10 @@ type Config struct {
 	Version string
 }
 
-// Listener is one address to listen on, and the one that clients are told.
+// Listener is one address to listen on, and the one that clients are told who come in there.
 type Listener struct {
-	Listen    string // HOST:PORT
-	Advertise string // HOST:PORT; empty: the address that Listen bound, unless that is all of them. Port 0: the bound one.
+	Listen    string // HOST:PORT; without a host or with 0.0.0.0 or [::] it is every address of the machine
+	Advertise string // HOST:PORT; empty: the address that the client has connected to. Port 0: the bound one
 }
 
 // TopicPattern is settings for the topics whose names match a pattern.
@@ -149,8 +151,12 @@ const (
 )
 
 func (c Config) withDefaults() Config {
-	if c.Kafka.Listen == "" {
-		c.Kafka.Listen = DefaultKafkaListen
+	if len(c.Kafka) == 0 {
+		c.Kafka = []Listener{{}}
+	}
+	c.Kafka = slices.Clone(c.Kafka)
+	for i := range c.Kafka {
+		c.Kafka[i].Listen = cmp.Or(c.Kafka[i].Listen, DefaultKafkaListen)
 	}
 	if c.MaxPartitions == 0 {
 		c.MaxPartitions = DefaultMaxPartitions
@@ -188,8 +194,13 @@ func (c Config) validate() error {
 	if c.NodeID < 0 {
 		wrong = append(wrong, fmt.Errorf("NodeID %d is negative", c.NodeID))
 	}
-	if err := checkListener("Kafka.Listen", c.Kafka.Listen, c.InsecureListen); err != nil {
-		wrong = append(wrong, err)
+	for _, l := range c.Kafka {
+		if err := checkListener("Kafka.Listen", l.Listen, c.InsecureListen); err != nil {
+			wrong = append(wrong, err)
+		}
+		if err := checkAdvertise(l); err != nil {
+			wrong = append(wrong, err)
+		}
 	}
 	if c.HTTP != "" {
 		if err := checkListener("HTTP", c.HTTP, c.InsecureListen); err != nil {
@@ -198,9 +209,6 @@ func (c Config) validate() error {
 	}
 	if !slices.Contains(observe.GroupDetails(), observe.GroupDetail(c.GroupMetrics)) {
 		wrong = append(wrong, fmt.Errorf("GroupMetrics: %q is none of off, group, partition", c.GroupMetrics))
-	}
-	if err := checkAdvertise(c.Kafka); err != nil {
-		wrong = append(wrong, err)
 	}
 	if _, err := topicconfig.Parse(c.TopicDefaults); err != nil {
 		wrong = append(wrong, fmt.Errorf("TopicDefaults: %w", err))
@@ -218,19 +226,15 @@ func (c Config) validate() error {
 
 // checkAdvertise refuses an address that clients could not connect to.
 func checkAdvertise(l Listener) error {
-	if l.Advertise != "" {
-		host, _, err := net.SplitHostPort(l.Advertise)
-		if err == nil && isUnspecified(host) {
-			err = fmt.Errorf("%s is no address that a client can connect to", l.Advertise)
-		}
-		if err != nil {
-			return fmt.Errorf("Kafka.Advertise: %w", err)
-		}
+	if l.Advertise == "" {
 		return nil
 	}
-	if host, _, err := net.SplitHostPort(l.Listen); err == nil && isUnspecified(host) {
-		return fmt.Errorf("Kafka.Advertise: clients must be told an address, since Kafka.Listen %s is every address of the machine",
-			l.Listen)
+	host, _, err := net.SplitHostPort(l.Advertise)
+	if err == nil && isUnspecified(host) {
+		err = fmt.Errorf("%s is no address that a client can connect to", l.Advertise)
+	}
+	if err != nil {
+		return fmt.Errorf("Kafka.Advertise: %w", err)
 	}
 	return nil
 }

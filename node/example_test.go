@@ -19,7 +19,7 @@ func Example() {
 	}
 	n, err := node.Open(ctx, node.Config{
 		DataDir: "data", FS: memfs.New(), Meta: metadata,
-		Kafka: node.Listener{Listen: "127.0.0.1:0", Advertise: "kafka.example:9092"},
+		Kafka: []node.Listener{{Listen: "127.0.0.1:0", Advertise: "kafka.example:9092"}},
 	})
 	if err != nil {
 		fmt.Println(err)

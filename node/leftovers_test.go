@@ -146,7 +146,7 @@ func TestAMetadataLogWithoutRoomRefusesChangesAndEndsNothing(t *testing.T) {
 	store := &fullMeta{Backend: b}
 	dir := t.TempDir()
 	n, err := node.Open(t.Context(), node.Config{
-		DataDir: dir, NodeID: 1, Kafka: node.Listener{Listen: "127.0.0.1:0"}, Meta: store,
+		DataDir: dir, NodeID: 1, Kafka: []node.Listener{{Listen: "127.0.0.1:0"}}, Meta: store,
 	})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, n.Close(context.Background())) }()

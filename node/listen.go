@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ func (n *Node) openAdmin(ctx context.Context) error {
 	return nil
 }
 
-// openBroker starts the Kafka listener.
+// openBroker starts the Kafka listeners. None takes a client before all are open.
 func (n *Node) openBroker(ctx context.Context) error {
 	c := n.config
 	server, err := broker.New(broker.Options{
@@ -63,19 +64,38 @@ func (n *Node) openBroker(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l, err := listen(ctx, c.Kafka.Listen)
+	open, err := listenAll(ctx, c.Kafka)
 	if err != nil {
 		return err
 	}
-	n.kafkaAddr = l.Addr()
-	host, port := n.advertised(n.kafkaAddr)
-	n.show(func(s *shown) {
-		s.listeners = append(s.listeners, admin.Listener{
-			Name: "kafka", Address: l.Addr().String(), Advertised: net.JoinHostPort(host, fmt.Sprint(port)),
+	for i, l := range open {
+		n.kafka = append(n.kafka, KafkaListener{Addr: l.Addr(), Advertised: advertisedBy(c.Kafka[i], l.Addr())})
+	}
+	for i, l := range open {
+		n.show(func(s *shown) {
+			s.listeners = append(s.listeners, admin.Listener{
+				Name: "kafka", Address: l.Addr().String(), Advertised: cmp.Or(n.kafka[i].Advertised, "what they have connected to"),
+			})
 		})
-	})
-	n.serve("the Kafka listener", func() error { return server.Serve(l) }, server.Shutdown)
+		n.serve("the Kafka listener "+l.Addr().String(), func() error { return server.Serve(l) }, server.Shutdown)
+		n.log.Info("Kafka listener", "address", l.Addr(), "advertised", n.kafka[i].Advertised)
+	}
 	return nil
+}
+
+// listenAll opens every listener, or none.
+func listenAll(ctx context.Context, listeners []Listener) (open []net.Listener, err error) {
+	for _, wanted := range listeners {
+		l, err := listen(ctx, wanted.Listen)
+		if err != nil {
+			for _, l := range open {
+				_ = l.Close() // it never served anyone
+			}
+			return nil, err
+		}
+		open = append(open, l)
+	}
+	return open, nil
 }
 
 // serve runs a server until the node closes. A server that ends before that ends the node's work.

@@ -22,7 +22,7 @@ import (
 func onDisk(t *testing.T, dir string) (*node.Node, error) {
 	t.Helper()
 	return node.Open(t.Context(), node.Config{
-		DataDir: dir, NodeID: 1, Kafka: node.Listener{Listen: "127.0.0.1:0"},
+		DataDir: dir, NodeID: 1, Kafka: []node.Listener{{Listen: "127.0.0.1:0"}},
 	})
 }
 
@@ -166,7 +166,7 @@ func TestF13_DirectoriesThatTheMetadataDoesNotKnowAreMovedAsideAndComeBack(t *te
 	backend, err := m.Meta.Open()
 	require.NoError(t, err)
 	empty, err := node.Open(t.Context(), node.Config{
-		DataDir: "elsewhere", NodeID: 1, Kafka: node.Listener{Listen: "127.0.0.1:0"}, FS: m.FS, Meta: backend,
+		DataDir: "elsewhere", NodeID: 1, Kafka: []node.Listener{{Listen: "127.0.0.1:0"}}, FS: m.FS, Meta: backend,
 	})
 	require.NoError(t, err)
 	require.NoError(t, empty.Close(t.Context())) // this log has entries now, and no topics

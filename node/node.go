@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,7 +59,8 @@ type Node struct {
 
 	opened bool // every log was opened, or is known not to open
 
-	kafkaAddr, httpAddr net.Addr
+	kafka    kafkaListeners
+	httpAddr net.Addr
 
 	closers []closer // in the order in which things were opened
 
@@ -134,7 +136,7 @@ func (n *Node) open(ctx context.Context) error {
 	}
 	n.status.serve()
 	n.metrics.Ready.Set(1)
-	n.log.Info("ready", "took", n.config.Now().Sub(n.began), "kafka", n.kafkaAddr, "http", n.httpAddr,
+	n.log.Info("ready", "took", n.config.Now().Sub(n.began), "kafka", n.kafka, "http", n.httpAddr,
 		"cluster", n.clusterID, "node", n.config.NodeID)
 	return nil
 }
@@ -150,7 +152,7 @@ func (n *Node) openAll(ctx context.Context) error {
 		{"opening the metadata log", n.openMeta},
 		{"opening partitions", n.openPartitions},
 		{"starting the group coordinator", n.openGroups},
-		{"opening the Kafka listener", n.openBroker},
+		{"opening the Kafka listeners", n.openBroker},
 	} {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
@@ -173,19 +175,32 @@ func (n *Node) undo(name string, close_ func(ctx context.Context) error) {
 
 // Addrs are the addresses that a node listens on. HTTP is nil when it has no HTTP listener.
 type Addrs struct {
-	Kafka net.Addr
+	Kafka net.Addr // of the first Kafka listener
 	HTTP  net.Addr
 
-	// KafkaAdvertised is the HOST:PORT that Kafka clients are told.
+	// KafkaAdvertised is the HOST:PORT that Kafka clients of the first listener are told, or empty where they are told what
+	// they have connected to.
 	KafkaAdvertised string
+
+	// KafkaListeners are all Kafka listeners, in the order of [Config.Kafka].
+	KafkaListeners []KafkaListener
+}
+
+// KafkaListener is an open Kafka listener.
+type KafkaListener struct {
+	Addr net.Addr
+
+	// Advertised is the HOST:PORT that clients are told, or empty where they are told what they have connected to.
+	Advertised string
 }
 
 // Addrs returns where the node listens.
 func (n *Node) Addrs() Addrs {
-	host, port := n.advertised(n.kafkaAddr)
-	return Addrs{
-		Kafka: n.kafkaAddr, HTTP: n.httpAddr, KafkaAdvertised: net.JoinHostPort(host, fmt.Sprint(port)),
+	a := Addrs{HTTP: n.httpAddr, KafkaListeners: slices.Clone(n.kafka)}
+	if len(n.kafka) > 0 {
+		a.Kafka, a.KafkaAdvertised = n.kafka[0].Addr, n.kafka[0].Advertised
 	}
+	return a
 }
 
 // Ready reports whether clients are served: from the return of [Open] to the beginning of [Node.Close].

@@ -89,12 +89,13 @@ func (c *Config) settings(n *Node) []broker.ServerConfig {
 	brokerID.Name = "broker.id"
 	rack := given("broker.rack", c.Rack, "Where the node stands.")
 	rack.Type = topicconfig.String
-	addrs := n.Addrs()
 	return []broker.ServerConfig{
 		id, brokerID, rack,
 		given("process.roles", "broker,controller", "What this node does: it serves clients and keeps the metadata."),
-		given("listeners", "PLAINTEXT://"+n.kafkaAddr.String(), "Where Kafka clients connect."),
-		given("advertised.listeners", "PLAINTEXT://"+addrs.KafkaAdvertised, "The address that Kafka clients are told."),
+		given("listeners", n.kafka.named(func(l KafkaListener) string { return l.Addr.String() }), "Where Kafka clients connect."),
+		given("advertised.listeners", n.kafka.named(KafkaListener.advertisedText),
+			"The addresses that Kafka clients are told, each by the listener that they come in on. Without a host it is the address "+
+				"that they have connected to."),
 		given("log.dirs", n.absoluteDir(), "Where the partitions are."),
 		given("log.dir", n.absoluteDir(), "Where the partitions are."),
 		number("num.recovery.threads.per.data.dir", int64(c.RecoveryThreads), kafkaRecoveryThreads,

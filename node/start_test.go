@@ -387,9 +387,10 @@ func TestManyClientsMayCreateTheSameTopicAtOnceAndOneDoes(t *testing.T) {
 
 func TestListenersThatOthersCanReachMustBeAllowed(t *testing.T) {
 	for _, c := range []node.Config{
-		{DataDir: "data", Kafka: node.Listener{Listen: "0.0.0.0:0"}},
-		{DataDir: "data", Kafka: node.Listener{Listen: ":0"}},
-		{DataDir: "data", Kafka: node.Listener{Listen: "[::]:0"}},
+		{DataDir: "data", Kafka: []node.Listener{{Listen: "0.0.0.0:0"}}},
+		{DataDir: "data", Kafka: []node.Listener{{Listen: ":0"}}},
+		{DataDir: "data", Kafka: []node.Listener{{Listen: "[::]:0"}}},
+		{DataDir: "data", Kafka: []node.Listener{{Listen: "127.0.0.1:0"}, {Listen: "192.0.2.1:0"}}},
 		{DataDir: "data", HTTP: "192.0.2.1:0"},
 	} {
 		_, err := node.Open(t.Context(), c)
@@ -400,12 +401,11 @@ func TestListenersThatOthersCanReachMustBeAllowed(t *testing.T) {
 
 func TestClientsMustBeToldAnAddressThatTheyCanConnectTo(t *testing.T) {
 	for _, l := range []node.Listener{
-		{Listen: "0.0.0.0:0"},
 		{Listen: "127.0.0.1:0", Advertise: "0.0.0.0:9092"},
 		{Listen: "127.0.0.1:0", Advertise: ":9092"},
 		{Listen: "127.0.0.1:0", Advertise: "broker.example"},
 	} {
-		_, err := node.Open(t.Context(), node.Config{DataDir: "data", Kafka: l, InsecureListen: true})
+		_, err := node.Open(t.Context(), node.Config{DataDir: "data", Kafka: []node.Listener{{}, l}, InsecureListen: true})
 		require.ErrorContains(t, err, "Kafka.Advertise")
 	}
 }
@@ -415,7 +415,7 @@ func TestAPortThatIsTakenIsAnErrorAndNothingIsLeftOpen(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.Close()) }()
 	dir := t.TempDir()
-	_, err = node.Open(t.Context(), node.Config{DataDir: dir, Kafka: node.Listener{Listen: l.Addr().String()}})
+	_, err = node.Open(t.Context(), node.Config{DataDir: dir, Kafka: []node.Listener{{Listen: l.Addr().String()}}})
 	require.ErrorContains(t, err, "address already in use")
 	n, err := onDisk0(t, dir)
 	require.NoError(t, err)
@@ -424,7 +424,7 @@ func TestAPortThatIsTakenIsAnErrorAndNothingIsLeftOpen(t *testing.T) {
 
 func onDisk0(t *testing.T, dir string) (*node.Node, error) {
 	t.Helper()
-	return node.Open(t.Context(), node.Config{DataDir: dir, Kafka: node.Listener{Listen: "127.0.0.1:0"}})
+	return node.Open(t.Context(), node.Config{DataDir: dir, Kafka: []node.Listener{{Listen: "127.0.0.1:0"}}})
 }
 
 func TestClientsAreToldTheAdvertisedAddress(t *testing.T) {
@@ -435,7 +435,7 @@ func TestClientsAreToldTheAdvertisedAddress(t *testing.T) {
 		"broker.example:0":    "broker.example:",
 	} {
 		n, err := node.Open(t.Context(), node.Config{
-			DataDir: dir, Kafka: node.Listener{Listen: "127.0.0.1:0", Advertise: advertise},
+			DataDir: dir, Kafka: []node.Listener{{Listen: "127.0.0.1:0", Advertise: advertise}},
 		})
 		require.NoError(t, err)
 		_, port, err := net.SplitHostPort(n.Addrs().Kafka.String())

@@ -31,7 +31,7 @@ func TestANodeWhoseDataDirectoryVanishesEndsAndLeavesNoMarker(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
 			n, err := node.Open(t.Context(), node.Config{
-				DataDir: dir, NodeID: 1, Kafka: node.Listener{Listen: "127.0.0.1:0"}, HighWatermarkCheckpoint: time.Millisecond,
+				DataDir: dir, NodeID: 1, Kafka: []node.Listener{{Listen: "127.0.0.1:0"}}, HighWatermarkCheckpoint: time.Millisecond,
 			})
 			require.NoError(t, err)
 			c := clientOf(t, n)

@@ -173,7 +173,7 @@ func (m *machine) start() (*node.Node, func(), error) {
 	backend, err := m.meta.Open()
 	require.NoError(m.t, err)
 	n, err := node.Open(within(m.t), node.Config{
-		DataDir: "data", NodeID: 1, FS: m.fs, Meta: backend, Kafka: node.Listener{Listen: "127.0.0.1:0"},
+		DataDir: "data", NodeID: 1, FS: m.fs, Meta: backend, Kafka: []node.Listener{{Listen: "127.0.0.1:0"}},
 		ProducerExpiry: 100 * 365 * 24 * time.Hour, // the fixture grows old
 	})
 	if err != nil {

@@ -36,7 +36,7 @@ type Machine struct {
 	// Wrap, if not nil, is put between the node and the disk at each start, to fail calls.
 	Wrap func(vfs.FS) vfs.FS
 
-	// Config is what the node is started with. FS, Meta, DataDir and the listeners are set by the machine.
+	// Config is what the node is started with. FS, Meta, DataDir, HTTP and the first Kafka listener are set by the machine.
 	Config node.Config
 
 	t    testing.TB
@@ -79,7 +79,7 @@ func (m *Machine) TryStart(ctx context.Context) (*node.Node, error) {
 	if m.Wrap != nil {
 		c.FS = m.Wrap(m.FS)
 	}
-	c.Kafka.Listen, c.HTTP = m.addr, m.http
+	c.Kafka, c.HTTP = append([]node.Listener{{Listen: m.addr}}, c.Kafka...), m.http
 	n, err := node.Open(ctx, c)
 	if err != nil {
 		_ = backend.Close() // the node's error says more

@@ -14,7 +14,7 @@ type demoServer struct {
 
 // startDemoServer starts a server on a free port with its data in dir.
 func startDemoServer(ctx context.Context, dir string) (*demoServer, error) {
-	n, err := node.Open(ctx, node.Config{DataDir: dir, Kafka: node.Listener{Listen: "127.0.0.1:0"}, Version: version})
+	n, err := node.Open(ctx, node.Config{DataDir: dir, Kafka: []node.Listener{{Listen: "127.0.0.1:0"}}, Version: version})
 	if err != nil {
 		return nil, err
 	}

@@ -16,32 +16,52 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tidemark-io/tidemark/config"
+	"github.com/tidemark-io/tidemark/node"
 )
 
 // answerTime is how long an address may take to answer.
 const answerTime = 3 * time.Second
 
-// examineKafka checks the Kafka listener and what clients are told, with a server that runs or without.
+// examineKafka checks the Kafka listeners and what clients of each are told, with a server that runs or without.
 func examineKafka(ctx context.Context, s config.Server) []finding {
-	local := localAddress(s.KafkaListen)
-	findings := adviseAdvertised(s)
-	if !answers(ctx, local) {
-		findings = append(findings, canListen(ctx, "kafka listener", s.KafkaListen))
-		if s.KafkaAdvertise != "" {
-			findings = append(findings, resolves(ctx, s.KafkaAdvertise))
+	var findings []finding
+	var first *kadm.Metadata // what the first listener that answers says
+	for _, l := range kafkaListeners(s) {
+		found, asked := examineListener(ctx, l)
+		switch {
+		case asked == nil:
+		case first == nil:
+			first = asked
+		case asked.Cluster != first.Cluster || asked.Controller != first.Controller:
+			found = append(found, fail("kafka listener", "%s is another server's: node %d of cluster %s instead of node %d of %s",
+				localAddress(l.Listen), asked.Controller, asked.Cluster, first.Controller, first.Cluster))
 		}
-		return findings
+		findings = append(findings, found...)
+	}
+	return findings
+}
+
+// examineListener checks one Kafka listener. It returns what the server there says, or nil when there is none.
+func examineListener(ctx context.Context, l node.Listener) ([]finding, *kadm.Metadata) {
+	local := localAddress(l.Listen)
+	findings := adviseAdvertised(l)
+	if !answers(ctx, local) {
+		findings = append(findings, canListen(ctx, "kafka listener", l.Listen))
+		if l.Advertise != "" {
+			findings = append(findings, resolves(ctx, l.Advertise))
+		}
+		return findings, nil
 	}
 	asked, err := askCluster(ctx, local)
 	if err != nil {
-		return append(findings, fail("kafka listener", "%s is taken by something that does not talk Kafka: %v", local, err))
+		return append(findings, fail("kafka listener", "%s is taken by something that does not talk Kafka: %v", local, err)), nil
 	}
 	findings = append(findings, okay("kafka listener", "%s answers: cluster %s", local, asked.Cluster))
 	for _, b := range asked.Brokers {
 		told := net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
 		findings = append(findings, examineAdvertised(ctx, told, b.NodeID, asked))
 	}
-	return findings
+	return findings, &asked
 }
 
 // localAddress is where this machine reaches a listener: loopback when it listens everywhere.
@@ -105,18 +125,18 @@ func examineAdvertised(ctx context.Context, told string, node int32, asked kadm.
 }
 
 // adviseAdvertised looks at the configuration alone for the mistakes that beginners make.
-func adviseAdvertised(s config.Server) []finding {
+func adviseAdvertised(l node.Listener) []finding {
 	const check = "advertised address"
-	listen, _, _ := net.SplitHostPort(s.KafkaListen) // the configuration was checked
-	told, _, _ := net.SplitHostPort(s.KafkaAdvertise)
+	listen, _, _ := net.SplitHostPort(l.Listen) // the configuration was checked
+	told, _, _ := net.SplitHostPort(l.Advertise)
 	switch {
-	case s.KafkaAdvertise == "" && wildcard(listen):
-		return []finding{warn(check, "the server listens on all addresses and --kafka-advertise is not set: clients on other "+
-			"machines and outside a container need an address that they can reach")}
-	case s.KafkaAdvertise != "" && isLoopback(told) && !isLoopback(listen):
-		return []finding{warn(check, "%s leads clients on other machines to themselves", s.KafkaAdvertise)}
-	case s.KafkaAdvertise != "" && wildcard(told):
-		return []finding{fail(check, "%s is no address that a client can connect to", s.KafkaAdvertise)}
+	case l.Advertise == "" && wildcard(listen):
+		return []finding{warn(check, "%s is all addresses and has no --kafka-advertise: clients are told the one that they have "+
+			"connected to, which is wrong for those outside a container or behind address translation", l.Listen)}
+	case l.Advertise != "" && isLoopback(told) && !isLoopback(listen):
+		return []finding{warn(check, "%s leads clients on other machines to themselves", l.Advertise)}
+	case l.Advertise != "" && wildcard(told):
+		return []finding{fail(check, "%s is no address that a client can connect to", l.Advertise)}
 	}
 	return nil
 }

@@ -5,12 +5,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tidemark-io/tidemark/config"
+	"github.com/tidemark-io/tidemark/node"
 )
 
 // diagnosed runs the doctor and returns its findings by check, and the exit code.
@@ -70,6 +71,31 @@ func TestTheDoctorExplainsAWrongAdvertisedAddress(t *testing.T) {
 	}
 }
 
+func TestTheDoctorLooksAtEveryListener(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	nobody := closed.Addr().String()
+	require.NoError(t, closed.Close())
+	other := startServer(t)
+	dir := t.TempDir()
+	out, _, stop := background(t, "serve", "--data-dir", dir, "--http-listen", "off",
+		"--kafka-listen", "127.0.0.1:0,127.0.0.1:0", "--kafka-advertise", ","+nobody)
+	out.waitFor(t, "ready\n")
+	both := regexp.MustCompile(`kafka +(127\.0\.0\.1:\d+)`).FindAllStringSubmatch(out.String(), -1)
+	first, second := both[0][1], both[1][1]
+	found, got := diagnosed(t, "--data-dir", dir, "--kafka-listen", first+","+second+","+other, "--http-listen", "off")
+	require.Equal(t, ExitFailed, got.Code)
+	require.Len(t, found["advertised address"], 3)
+	require.Equal(t, okay("advertised address", "%s answers for node 1", first), found["advertised address"][0])
+	require.Contains(t, found["advertised address"][1].Detail, "clients are told "+nobody+", where nothing answers from here")
+	listeners := found["kafka listener"]
+	require.Len(t, listeners, 4)
+	require.Equal(t, []string{statusOK, statusOK, statusOK, statusFail},
+		[]string{listeners[0].Status, listeners[1].Status, listeners[2].Status, listeners[3].Status})
+	require.Contains(t, listeners[3].Detail, other+" is another server's: node 1 of cluster ")
+	require.Equal(t, ExitOK, stop())
+}
+
 func TestTheDoctorLooksBeforeThereIsAServer(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	found, got := diagnosed(t, "--data-dir", dir, "--kafka-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0")
@@ -91,13 +117,13 @@ func TestTheDoctorKnowsTheMistakesOfBeginners(t *testing.T) {
 	for _, test := range []struct{ listen, advertise, status, want string }{
 		{"127.0.0.1:9092", "", "", ""},
 		{"0.0.0.0:9092", "broker1:9092", "", ""},
-		{"0.0.0.0:9092", "", statusWarn, "listens on all addresses and --kafka-advertise is not set"},
-		{":9092", "", statusWarn, "listens on all addresses and --kafka-advertise is not set"},
+		{"0.0.0.0:9092", "", statusWarn, "0.0.0.0:9092 is all addresses and has no --kafka-advertise"},
+		{":9092", "", statusWarn, ":9092 is all addresses and has no --kafka-advertise"},
 		{"0.0.0.0:9092", "localhost:9092", statusWarn, "leads clients on other machines to themselves"},
 		{"[::]:9092", "[::1]:9092", statusWarn, "leads clients on other machines to themselves"},
 		{"10.0.0.1:9092", "0.0.0.0:9092", statusFail, "no address that a client can connect to"},
 	} {
-		found := adviseAdvertised(config.Server{KafkaListen: test.listen, KafkaAdvertise: test.advertise})
+		found := adviseAdvertised(node.Listener{Listen: test.listen, Advertise: test.advertise})
 		if test.status == "" {
 			require.Empty(t, found)
 			continue

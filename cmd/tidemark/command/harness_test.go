@@ -63,7 +63,7 @@ func startServer(t *testing.T) string {
 func startServerIn(t *testing.T, dir string) string {
 	t.Helper()
 	n, err := node.Open(within(t), node.Config{
-		DataDir: dir, NodeID: 1, Kafka: node.Listener{Listen: "127.0.0.1:0"},
+		DataDir: dir, NodeID: 1, Kafka: []node.Listener{{Listen: "127.0.0.1:0"}},
 		Groups: node.GroupConfig{OffsetsPartitions: 2, InitialRebalanceDelay: -1},
 	})
 	require.NoError(t, err)

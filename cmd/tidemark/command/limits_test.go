@@ -96,7 +96,11 @@ func TestEveryKeyChangesWhatTheServerDoes(t *testing.T) {
 		case reflect.Map:
 			field.Set(reflect.ValueOf(map[string]string{"a": "b"}))
 		case reflect.Slice:
-			field.Set(reflect.ValueOf([]config.TopicPattern{{Pattern: "a", Settings: map[string]string{"b": "c"}}}))
+			other := reflect.ValueOf([]string{"other:1"})
+			if field.Type() != other.Type() {
+				other = reflect.ValueOf([]config.TopicPattern{{Pattern: "a", Settings: map[string]string{"b": "c"}}})
+			}
+			field.Set(other)
 		case reflect.Float64:
 			field.SetFloat(0.7)
 		default:

@@ -17,7 +17,7 @@ import (
 func storedLog(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	n, err := node.Open(within(t), node.Config{DataDir: dir, NodeID: 1, Kafka: node.Listener{Listen: "127.0.0.1:0"}})
+	n, err := node.Open(within(t), node.Config{DataDir: dir, NodeID: 1, Kafka: []node.Listener{{Listen: "127.0.0.1:0"}}})
 	require.NoError(t, err)
 	done(t, `{"key":"k","value":"v","timestamp":1700000000123}`+"\n"+`{"value":null,"timestamp":1700000000124}`+"\n"+
 		`{"value_base64":"/w==","timestamp":1700000000125}`, "produce", "t", "-i", "json", "--acks", "1", "--server", n.Addrs().Kafka.String())
@@ -82,7 +82,7 @@ func TestLogCommandsSayWhatTheyCannotRead(t *testing.T) {
 
 func TestIndexesThatLieAreToldEntryByEntry(t *testing.T) {
 	dir := t.TempDir()
-	n, err := node.Open(within(t), node.Config{DataDir: dir, NodeID: 1, Kafka: node.Listener{Listen: "127.0.0.1:0"}})
+	n, err := node.Open(within(t), node.Config{DataDir: dir, NodeID: 1, Kafka: []node.Listener{{Listen: "127.0.0.1:0"}}})
 	require.NoError(t, err)
 	server := n.Addrs().Kafka.String()
 	done(t, "", "topic", "create", "t", "-c", "index.interval.bytes=1", "--server", server)

@@ -191,7 +191,7 @@ func TestF40_ReadingToTheEndFinishesWhereMarkersAreAtTheEnd(t *testing.T) {
 
 func TestF40_ReadingToTheEndFinishesWhereCompactionLeftAHole(t *testing.T) {
 	dir := t.TempDir()
-	n, err := node.Open(within(t), node.Config{DataDir: dir, NodeID: 1, Kafka: node.Listener{Listen: "127.0.0.1:0"}})
+	n, err := node.Open(within(t), node.Config{DataDir: dir, NodeID: 1, Kafka: []node.Listener{{Listen: "127.0.0.1:0"}}})
 	require.NoError(t, err)
 	done(t, "a\nb\n", "produce", "t", "--server", n.Addrs().Kafka.String())
 	require.NoError(t, n.Close(context.Background()))

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -102,7 +104,9 @@ func unservedKeys(loaded *config.Loaded) []string {
 func announce(out io.Writer, server config.Server, n *node.Node) {
 	addrs := n.Addrs()
 	fmt.Fprintf(out, "tidemark %s, data in %s\n", version, server.DataDir)
-	fmt.Fprintf(out, "  kafka  %s  (clients are told %s)\n", addrs.Kafka, addrs.KafkaAdvertised)
+	for _, l := range addrs.KafkaListeners {
+		fmt.Fprintf(out, "  kafka  %s  (clients are told %s)\n", l.Addr, cmp.Or(l.Advertised, "the address that they connect to"))
+	}
 	if addrs.HTTP != nil {
 		fmt.Fprintf(out, "  http   http://%s  (/ /healthz /readyz /metrics)\n", addrs.HTTP)
 	}
@@ -155,7 +159,7 @@ func addressOf(err error) string {
 
 // listenFlag is the flag that named an address, as far as can be told.
 func listenFlag(server config.Server, address string) string {
-	if address == server.HTTPListen && address != server.KafkaListen {
+	if address == server.HTTPListen && !slices.Contains(server.KafkaListen, address) {
 		return "--http-listen"
 	}
 	return "--kafka-listen"

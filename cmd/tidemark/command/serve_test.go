@@ -43,6 +43,26 @@ func TestServeSaysWhereToConnectAndStopsWhenInterrupted(t *testing.T) {
 	require.NotContains(t, errs.String(), "level=WARN")
 }
 
+func TestServeTellsOfEveryListener(t *testing.T) {
+	out, errs, stop := background(t, "serve", "--data-dir", t.TempDir(), "--http-listen", "off", "--insecure-listen",
+		"--kafka-listen", "127.0.0.1:0,127.0.0.1:0", "--kafka-listen", "0.0.0.0:0", "--kafka-advertise", "localhost:0", "--kafka-advertise",
+		"broker1:19092")
+	out.waitFor(t, "ready\n")
+	require.Regexp(t, `\A.*
+  kafka  127\.0\.0\.1:(\d+)  \(clients are told localhost:\d+\)
+  kafka  127\.0\.0\.1:\d+  \(clients are told broker1:19092\)
+  kafka  (0\.0\.0\.0|\[::\]):\d+  \(clients are told the address that they connect to\)
+ready
+\z`, out.String())
+	require.Equal(t, ExitOK, stop(), errs.String())
+}
+
+func TestMoreAddressesAdvertisedThanListenedOnIsAMistake(t *testing.T) {
+	got := tidemark(t, "", "serve", "--kafka-listen", "127.0.0.1:0", "--kafka-advertise", "a:1,b:2")
+	require.Equal(t, ExitUsage, got.Code)
+	require.Contains(t, got.Err, "kafka-advertise has 2 addresses and kafka-listen 1: expected one for each, in the same order")
+}
+
 func TestServeSaysWhyItCannotStart(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -60,10 +80,14 @@ func TestServeSaysWhyItCannotStart(t *testing.T) {
 			address + " is taken by another process; stop it, or choose another address with --kafka-listen (port 0 picks a free one)"},
 		"the HTTP port is taken": {[]string{"--kafka-listen", "127.0.0.1:0", "--http-listen", address},
 			address + " is taken by another process; stop it, or choose another address with --http-listen"},
+		"the second Kafka port is taken": {[]string{"--kafka-listen", "127.0.0.1:0", "--kafka-listen", address, "--http-listen", "off"},
+			address + " is taken by another process; stop it, or choose another address with --kafka-listen (port 0 picks a free one)"},
 		"the directory is in use": {[]string{"--data-dir", used, "--kafka-listen", "127.0.0.1:0", "--http-listen", "off"},
 			"another process has the data directory " + used + " open; stop it, or name another with --data-dir"},
 		"the directory is a file": {[]string{"--data-dir", file, "--kafka-listen", "127.0.0.1:0", "--http-listen", "off"},
 			file + " is no directory; name another with --data-dir"},
+		"others could reach the second": {[]string{"--kafka-listen", "127.0.0.1:0", "--kafka-listen", "192.0.2.1:0", "--http-listen", "off"},
+			"192.0.2.1:0 can be reached from other machines, and whoever reaches it can read and write everything"},
 		"others could reach it": {[]string{"--kafka-listen", "0.0.0.0:0", "--http-listen", "off"},
 			"0.0.0.0:0 can be reached from other machines, and whoever reaches it can read and write everything"},
 	} {

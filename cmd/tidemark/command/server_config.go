@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tidemark-io/tidemark/config"
 	"github.com/tidemark-io/tidemark/node"
@@ -21,6 +22,7 @@ import (
 // serverFlags are the settings of a server as flags, one for each key of the configuration.
 type serverFlags struct {
 	text     map[string]*string
+	lists    map[string]*[]string // of keys that may be given several times
 	defaults []string
 	insecure bool
 	file     string
@@ -32,13 +34,17 @@ const insecureKey = "insecure-listen"
 // addServerFlags gives a command a flag for each key. The keys under Kafka's names, of which there are many, work but are
 // left out of the help; 'tidemark config' lists them.
 func addServerFlags(c *cobra.Command) *serverFlags {
-	f := &serverFlags{text: map[string]*string{}}
+	f := &serverFlags{text: map[string]*string{}, lists: map[string]*[]string{}}
 	flags := c.Flags()
 	flags.StringVar(&f.file, config.FileKey, "", "YAML `FILE` with settings")
 	flags.StringArrayVar(&f.defaults, config.TopicDefault, nil, "a setting of topics that do not set it, `NAME=VALUE`; may be repeated")
 	for _, d := range config.Definitions() {
 		if d.Key == insecureKey {
 			flags.BoolVar(&f.insecure, d.Key, false, flagDoc(d))
+			continue
+		}
+		if d.Kind == config.List {
+			f.lists[d.Key] = addListFlag(flags, d)
 			continue
 		}
 		value := new(string)
@@ -52,6 +58,17 @@ func addServerFlags(c *cobra.Command) *serverFlags {
 		}
 	}
 	return f
+}
+
+// addListFlag gives a command the flag of a key that may be given several times.
+func addListFlag(flags *pflag.FlagSet, d config.Definition) *[]string {
+	var byDefault []string
+	if d.Default != "" {
+		byDefault = strings.Split(d.Default, ",")
+	}
+	values := new([]string)
+	flags.StringArrayVar(values, d.Key, byDefault, flagDoc(d)+"; may be repeated")
+	return values
 }
 
 // flagDoc is a key's description as a flag's help: the kind of its value, and a sentence without capital and full stop.
@@ -74,6 +91,11 @@ func (f *serverFlags) load(c *cobra.Command) (*config.Loaded, error) {
 	for name, value := range f.text {
 		if c.Flags().Changed(name) {
 			given[name] = []string{*value}
+		}
+	}
+	for name, values := range f.lists {
+		if c.Flags().Changed(name) {
+			given[name] = *values
 		}
 	}
 	if c.Flags().Changed(insecureKey) {
@@ -101,6 +123,10 @@ func checkTogether(s config.Server) error {
 	if s.QueuedMaxRequestBytes >= 0 && s.QueuedMaxRequestBytes < 2*s.SocketRequestMaxBytes {
 		wrong = append(wrong, fmt.Errorf("queued.max.request.bytes is %d: expected at least twice socket.request.max.bytes, which is %d",
 			s.QueuedMaxRequestBytes, s.SocketRequestMaxBytes))
+	}
+	if listens, told := len(s.KafkaListen), len(s.KafkaAdvertise); told > listens {
+		wrong = append(wrong, fmt.Errorf("kafka-advertise has %d addresses and kafka-listen %d: expected one for each, in the same order",
+			told, listens))
 	}
 	if _, err := topicconfig.Parse(s.TopicDefaults); err != nil {
 		wrong = append(wrong, fmt.Errorf("%s: %w", config.TopicDefault, err))
@@ -151,7 +177,7 @@ func nodeSettings(s config.Server, l limits) node.Config {
 	return node.Config{
 		DataDir:                  s.DataDir,
 		NodeID:                   s.NodeID,
-		Kafka:                    node.Listener{Listen: s.KafkaListen, Advertise: s.KafkaAdvertise},
+		Kafka:                    kafkaListeners(s),
 		HTTP:                     s.HTTPListen,
 		InsecureListen:           s.InsecureListen,
 		TopicDefaults:            topicDefaults(s),
@@ -184,6 +210,19 @@ func nodeSettings(s config.Server, l limits) node.Config {
 		TraceSampleRatio:         traceRatio(s.TraceRatio),
 		Version:                  version,
 	}
+}
+
+// kafkaListeners puts what is listened on and what clients are told together.
+func kafkaListeners(s config.Server) []node.Listener {
+	var all []node.Listener
+	for i, listen := range s.KafkaListen {
+		l := node.Listener{Listen: listen}
+		if i < len(s.KafkaAdvertise) {
+			l.Advertise = s.KafkaAdvertise[i]
+		}
+		all = append(all, l)
+	}
+	return all
 }
 
 // groupSettings are the keys about groups as a node takes them.
