@@ -377,12 +377,15 @@ func (s *suite) sharesTheLog(shared Shared) {
 	err = until(func() error { return s.b.Append(s.ctx, 1, s.entry("too late")) })
 	require.ErrorIs(s, err, meta.ErrConflict)
 	s.fill(2, 2)
-	got, err := other.Head(s.ctx)
-	require.NoError(s, err)
+	var got uint64
+	require.NoError(s, until(func() (err error) { got, err = other.Head(s.ctx); return err }))
 	require.Equal(s, uint64(2), got)
 
-	claim, err := other.Claim(s.ctx, "lease/meta", []byte("other"))
-	require.NoError(s, err)
+	var claim meta.Claim
+	require.NoError(s, until(func() (err error) {
+		claim, err = other.Claim(s.ctx, "lease/meta", []byte("other"))
+		return err
+	}))
 	_, err = s.claim("lease/meta", "mine")
 	require.ErrorIs(s, err, meta.ErrClaimed)
 	s.requireClaims("lease/", map[string][]byte{"lease/meta": []byte("other")})
