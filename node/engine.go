@@ -23,6 +23,9 @@ func (n *Node) openPartitions(ctx context.Context) error {
 	if err := n.data.takeMarker(); err != nil {
 		return err
 	}
+	if err := n.settleJournal(ctx); err != nil {
+		return err
+	}
 	if err := n.raiseLeaderEpochs(ctx); err != nil {
 		return err
 	}
@@ -42,7 +45,7 @@ func (n *Node) openEngine() {
 		FS: c.FS, Now: c.Now, Events: n.traces.KafkaLogs(observe.KafkaLogs(n.reg, n.log)), MaxOpenFiles: c.MaxOpenFiles,
 	})
 	n.flusher = partition.NewFlusher(partition.FlusherOptions{
-		Workers: c.SyncWorkers, MaxUnsyncedBytes: c.MaxUnsyncedBytes, Now: c.Now,
+		Workers: c.SyncWorkers, MaxUnsyncedBytes: c.MaxUnsyncedBytes, Now: c.Now, Journal: n.journalOptions(),
 	})
 	n.maintainer = partition.NewMaintainer(partition.MaintainerOptions{
 		Now: c.Now, InitialDelay: c.InitialTaskDelay, RetentionInterval: c.RetentionCheck,
@@ -222,6 +225,9 @@ func (n *Node) closePartitions(context.Context) error {
 	}
 	if !n.opened || len(n.partitions.unopened()) > 0 {
 		return nil // what was not opened was not checked: the next start does
+	}
+	if err := n.flusher.RemoveJournal(); err != nil {
+		return err
 	}
 	n.data.dir.MarkLoaded()
 	return n.data.dir.WriteCleanShutdown(n.nodeEpoch)

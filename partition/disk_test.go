@@ -30,6 +30,7 @@ type disk struct {
 	logs       []*Log
 	clean      bool
 	epoch      int32
+	journal    int64    // bytes of the journal, which takes every append; 0: there is none
 	future     []string // logs that were said to hold records from the future
 }
 
@@ -45,7 +46,7 @@ func (d *disk) boot() {
 	d.env = kafkalog.NewEnv(kafkalog.EnvOptions{FS: d.faults, Events: kafkalog.Events{
 		FutureTimestamp: func(e kafkalog.FutureTimestampEvent) { d.future = append(d.future, e.Dir) },
 	}})
-	d.flusher = NewFlusher(FlusherOptions{})
+	d.flusher = NewFlusher(d.flusherOptions())
 	d.maintainer = NewMaintainer(MaintainerOptions{})
 	d.logs = nil
 }
@@ -63,6 +64,25 @@ func (d *disk) open(index int32) *Log {
 	return l
 }
 
+// flusherOptions are those of a machine whose journal, if there is one, was put back or removed.
+func (d *disk) flusherOptions() FlusherOptions {
+	if d.journal == 0 {
+		return FlusherOptions{}
+	}
+	if d.clean {
+		require.NoError(d.t, RemoveJournal(d.mem, "data"))
+	} else {
+		_, err := ReplayJournal(d.mem, "data", d.find, nil)
+		require.NoError(d.t, err)
+	}
+	return FlusherOptions{Journal: JournalOptions{FS: d.faults, Dir: "data", Bytes: d.journal, From: 1}}
+}
+
+// find returns the directory of a partition of orders.
+func (d *disk) find(_ [16]byte, index int32) (string, bool) {
+	return fmt.Sprintf("data/orders-%d", index), true
+}
+
 // stop closes everything in order, after a check of what is in the logs.
 func (d *disk) stop() error {
 	var err error
@@ -71,6 +91,9 @@ func (d *disk) stop() error {
 			err = errors.Join(err, errors.New(f.String()))
 		}
 		err = errors.Join(err, l.Close())
+	}
+	if err == nil {
+		err = d.flusher.RemoveJournal()
 	}
 	d.maintainer.Close()
 	d.flusher.Close()

@@ -205,6 +205,7 @@ func (f *fakeStore) Fence() {
 
 var errUnused = errors.New("the fake does not do this")
 
+func (f *fakeStore) UnsyncedTail() (kafkalog.Tail, bool)                      { return kafkalog.Tail{}, false }
 func (f *fakeStore) SetConfig(kafkalog.Config)                                {}
 func (f *fakeStore) AssignEpoch(int32, int64) error                           { return nil }
 func (f *fakeStore) EpochForOffset(int64) (int32, bool)                       { return 0, true }

@@ -27,6 +27,9 @@ type FlusherOptions struct {
 
 	// Now is the clock for the times in events; nil is time.Now.
 	Now func() time.Time
+
+	// Journal is the shared journal of the logs' data directory. Without an FS there is none.
+	Journal JournalOptions
 }
 
 func (o FlusherOptions) withDefaults() FlusherOptions {
@@ -45,30 +48,68 @@ func (o FlusherOptions) withDefaults() FlusherOptions {
 	return o
 }
 
-// Flusher syncs the dirty logs of a process: each once for all the appends that wait for it, several at the same time, in
-// the order in which they became dirty. It is safe for concurrent use and is shared by all logs.
+// Flusher makes the dirty logs of a process durable: each once for all the appends that wait for it, in the order in which
+// they became dirty. A few are synced each by itself, at the same time; many go into the shared journal together. It is
+// safe for concurrent use and is shared by all logs.
 type Flusher struct {
 	options FlusherOptions
 	budget  *budget.Budget // unsynced bytes of all logs
 	durable chan struct{}  // closed: what an append that is durable already waits on
+	stop    chan struct{}  // closed by Close
+	journal sharedJournal
 
 	mu struct {
 		sync.Mutex
-		work        *sync.Cond
-		first, last *syncer // queue of dirty logs, linked through syncer.next
-		length      int
-		workers     int // started
-		idle        int // of those, waiting for work
-		closed      bool
+		work    *sync.Cond
+		dirty   queue // logs that became dirty
+		alone   queue // of those, that the journal does not take
+		busy    int   // workers that sync one log
+		turn    bool  // a worker puts logs into the journal; no other takes dirty ones meanwhile
+		workers int   // started
+		idle    int   // of those, waiting for work
+		closed  bool
 	}
 	ended sync.WaitGroup
+}
+
+// queue is logs in a row, linked through syncer.next. A log is in one queue at most.
+type queue struct {
+	first, last *syncer
+	length      int
+}
+
+func (q *queue) push(s *syncer) {
+	s.next = nil
+	if q.last == nil {
+		q.first = s
+	} else {
+		q.last.next = s
+	}
+	q.last = s
+	q.length++
+}
+
+// pop returns nil when the queue is empty.
+func (q *queue) pop() *syncer {
+	s := q.first
+	if s == nil {
+		return nil
+	}
+	q.first = s.next
+	if q.first == nil {
+		q.last = nil
+	}
+	s.next = nil
+	q.length--
+	return s
 }
 
 // NewFlusher returns a flusher. It starts workers as they are needed. The caller closes it after all its logs.
 func NewFlusher(o FlusherOptions) *Flusher {
 	o = o.withDefaults()
-	f := &Flusher{options: o, budget: budget.New(o.MaxUnsyncedBytes), durable: make(chan struct{})}
+	f := &Flusher{options: o, budget: budget.New(o.MaxUnsyncedBytes), durable: make(chan struct{}), stop: make(chan struct{})}
 	close(f.durable)
+	f.journal.open(o.Journal)
 	f.mu.work = sync.NewCond(&f.mu)
 	return f
 }
@@ -77,10 +118,14 @@ func NewFlusher(o FlusherOptions) *Flusher {
 // afterwards answers its appends with [ErrClosed]. A second Close does nothing.
 func (f *Flusher) Close() {
 	f.mu.Lock()
-	f.mu.closed = true
+	if !f.mu.closed {
+		f.mu.closed = true
+		close(f.stop)
+	}
 	f.mu.work.Broadcast()
 	f.mu.Unlock()
 	f.ended.Wait()
+	f.journal.close()
 }
 
 // FlusherStats says what a [Flusher] is doing.
@@ -97,7 +142,7 @@ func (f *Flusher) Stats() FlusherStats {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return FlusherStats{
-		DirtyLogs:     f.mu.length,
+		DirtyLogs:     f.mu.dirty.length + f.mu.alone.length,
 		BusyWorkers:   f.mu.workers - f.mu.idle,
 		UnsyncedBytes: held,
 		Waiting:       waiting,
@@ -112,55 +157,82 @@ func (f *Flusher) enqueue(s *syncer) bool {
 	if f.mu.closed {
 		return false
 	}
-	s.next = nil
-	if f.mu.last == nil {
-		f.mu.first = s
-	} else {
-		f.mu.last.next = s
-	}
-	f.mu.last = s
-	f.mu.length++
+	f.mu.dirty.push(s)
+	f.wakeLocked()
+	return true
+}
 
+// syncAlone hands a log to the workers that is not to go into the journal. Its round was taken.
+func (f *Flusher) syncAlone(s *syncer, taken *round) {
+	s.taken = taken
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.alone.push(s)
+	f.wakeLocked()
+}
+
+// wakeLocked makes sure that a worker comes for what is in the queues.
+func (f *Flusher) wakeLocked() {
+	ready := f.mu.alone.length
+	if !f.mu.turn {
+		ready += f.mu.dirty.length
+	}
 	switch {
-	case f.mu.idle >= f.mu.length:
+	case ready == 0: // who has the turn looks again
+	case f.mu.idle >= ready:
 		f.mu.work.Signal()
 	case f.mu.workers < f.options.Workers:
 		f.mu.workers++
 		f.ended.Go(f.work)
 	}
-	return true
 }
 
-// work is the life of one worker: it syncs dirty logs until the flusher is closed and the queue is empty.
+// work is the life of one worker: it makes dirty logs durable until the flusher is closed and the queues are empty.
 func (f *Flusher) work() {
 	for {
-		s, ok := f.dequeue()
-		if !ok {
+		s, turn, ok := f.dequeue()
+		switch {
+		case !ok:
 			return
+		case turn:
+			f.journalTurn()
+		default:
+			s.run()
+			f.rest()
 		}
-		s.run()
 	}
 }
 
-// dequeue waits for a dirty log. It reports false when the flusher is closed and nothing is left.
-func (f *Flusher) dequeue() (*syncer, bool) {
+// rest ends the sync of one log.
+func (f *Flusher) rest() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for f.mu.first == nil {
-		if f.mu.closed {
+	f.mu.busy--
+}
+
+// dequeue waits for work: one log to sync, or the turn to put dirty logs into the journal. It reports false when the flusher
+// is closed and nothing is left.
+func (f *Flusher) dequeue() (s *syncer, turn, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for {
+		if s = f.mu.alone.pop(); s == nil && !f.mu.turn && f.mu.dirty.length > 0 {
+			if f.journal.worthwhile(f.mu.dirty.length + f.mu.busy) {
+				f.mu.turn = true
+				return nil, true, true
+			}
+			s = f.mu.dirty.pop()
+		}
+		if s != nil {
+			f.mu.busy++
+			return s, false, true
+		}
+		if f.mu.closed && f.mu.dirty.length == 0 {
 			f.mu.workers--
-			return nil, false
+			return nil, false, false
 		}
 		f.mu.idle++
 		f.mu.work.Wait()
 		f.mu.idle--
 	}
-	s := f.mu.first
-	f.mu.first = s.next
-	if f.mu.first == nil {
-		f.mu.last = nil
-	}
-	s.next = nil
-	f.mu.length--
-	return s, true
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-io/tidemark/internal/budget"
 	"github.com/tidemark-io/tidemark/kafkalog"
+	"github.com/tidemark-io/tidemark/partition/journal"
 	"github.com/tidemark-io/tidemark/topicconfig"
 )
 
@@ -139,6 +140,9 @@ func newLog(o Options, under store, s *settings) *Log {
 	l.syncer.sync = l.syncStore
 	l.syncer.advance = l.synced
 	l.syncer.report = l.reportSync
+	l.syncer.tail = l.unsyncedTail
+	l.syncer.settle = l.settle
+	l.syncer.key = journal.Key{Topic: o.TopicID, Partition: o.Index}
 	l.upkeep.task = o.Maintainer.newTask(l.maintain)
 	return l
 }

@@ -13,6 +13,7 @@ type store interface {
 	Append(b batch.Batch, o kafkalog.AppendOptions) (kafkalog.Appended, error)
 	SyncTo() (int64, error) // records only, what an append waits for
 	Sync() error            // everything, for a start that reads nothing
+	UnsyncedTail() (kafkalog.Tail, bool)
 
 	ReadRegions(fetch, limit int64, maxBytes int) (*kafkalog.Regions, error)
 	LogStart() int64

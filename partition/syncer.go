@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/tidemark-io/tidemark/internal/budget"
+	"github.com/tidemark-io/tidemark/kafkalog"
+	"github.com/tidemark-io/tidemark/partition/journal"
 )
 
 // syncer is what the flusher knows of one log: who waits for its next sync, and whether a sync failed.
@@ -24,6 +26,15 @@ type syncer struct {
 	sync    func() (int64, error)     // makes the log durable and returns the offset below which it now is
 	advance func(end int64)           // moves the watermark; runs before the round is released
 	report  func(r *round, err error) // tells events and waiting fetches; runs after the round is released
+
+	tail   func() (kafkalog.Tail, bool) // what a sync would make durable, if that is bytes of one file
+	settle func() error                 // makes durable in the log itself what only the journal holds of it; see Log.settle
+
+	// What follows belongs to the worker that has the log, see journalTurn.
+	key   journal.Key
+	taken *round        // that the worker before could not put into the journal
+	kept  kafkalog.Tail // the last that went into the journal
+	sides [2]bool       // of the journal, that hold something of the log
 
 	durable atomic.Int64 // offsets below it survive a power cut; never goes back
 
@@ -93,8 +104,17 @@ func (s *syncer) activateLocked() {
 
 // run syncs the log once. A worker calls it.
 func (s *syncer) run() {
-	r := s.begin()
+	r := s.taken
+	s.taken = nil
+	if r == nil {
+		r = s.begin()
+	}
 	end, err := s.sync()
+	s.complete(r, end, err)
+}
+
+// complete ends a round: everything below end is durable, or the sync failed.
+func (s *syncer) complete(r *round, end int64, err error) {
 	r.ended = s.flusher.options.Now()
 	if err == nil {
 		raise(&s.durable, end)

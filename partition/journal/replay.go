@@ -1,0 +1,250 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"sync"
+
+	"github.com/tidemark-io/tidemark/batch"
+	"github.com/tidemark-io/tidemark/internal/parallel"
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
+// ReplayOptions say what to put back where.
+type ReplayOptions struct {
+	FS  vfs.FS
+	Dir string // the data directory
+
+	// Find returns the path of the record file of a segment, and false if there is no such partition any more. It is called
+	// by one goroutine.
+	Find func(k Key, base int64) (file string, ok bool)
+
+	// LeftAlone is called for each file that is not what it was when the journal was written, with the reason: nothing is
+	// put back into it. Nil: nobody is told. Calls do not overlap.
+	LeftAlone func(file, reason string)
+
+	// Workers is how many files are written and synced at the same time, at least 1.
+	Workers int
+}
+
+// Replayed says what [Replay] did.
+type Replayed struct {
+	Rounds  bool  // there was a journal with rounds
+	Files   int   // that the journal has records of
+	Written int   // of these, that had lost some
+	Bytes   int64 // put back
+}
+
+// Replay puts back what the logs of a data directory lost in a power cut and the journal kept, makes it durable, and removes
+// the journal. No log may be open. Without a journal it does nothing. It blocks on the device; when it fails, or is cut short,
+// it may be called again.
+//
+// A file that is no longer there is left out, since only a deletion takes it away. So is one that holds, in the place of the
+// journal's, a whole batch of a later leader epoch: then a server that knows no journal has written to the log since.
+//
+// Errors: [*CorruptError] and [*VersionError] of the journal, and those of the file system.
+func Replay(o ReplayOptions) (Replayed, error) {
+	name := path.Join(o.Dir, FileName)
+	file, err := o.FS.Open(name, vfs.ReadOnly)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Replayed{}, nil
+	}
+	if err != nil {
+		return Replayed{}, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return Replayed{}, err
+	}
+	r := &replay{ReplayOptions: o, reader: reader{name: name, file: file, size: info.Size()}, byFile: map[string]*target{}}
+	if err := r.reader.entries(r.note); err != nil {
+		return Replayed{}, err
+	}
+	if err := r.putBack(); err != nil {
+		return Replayed{}, err
+	}
+	return r.done, Remove(o.FS, o.Dir)
+}
+
+// Remove removes the journal of a data directory, durably. Without one it does nothing. The caller knows that all logs are
+// synced.
+func Remove(fsys vfs.FS, dir string) error {
+	err := fsys.Remove(path.Join(dir, FileName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fsys.SyncDir(dir)
+}
+
+// replay is one call of [Replay].
+type replay struct {
+	ReplayOptions
+	reader reader
+
+	targets []*target // in the order in which the journal first names them
+	byFile  map[string]*target
+
+	mu   sync.Mutex // guards done, and the calls of LeftAlone
+	done Replayed
+}
+
+// target is a file and what the journal has of it, by position in the file for the most part.
+type target struct {
+	file   string
+	pieces []located
+}
+
+// note files an entry under its file.
+func (r *replay) note(e located) error {
+	r.done.Rounds = true
+	name, ok := r.Find(e.Key, e.Base)
+	if !ok {
+		return nil
+	}
+	t := r.byFile[name]
+	if t == nil {
+		t = &target{file: name}
+		r.byFile[name] = t
+		r.targets = append(r.targets, t)
+	}
+	t.pieces = append(t.pieces, e)
+	return nil
+}
+
+// putBack restores all files, several at a time.
+func (r *replay) putBack() error {
+	errs := make([]error, len(r.targets))
+	_ = parallel.Each(context.Background(), len(r.targets), max(r.Workers, 1), func(i int) {
+		errs[i] = r.restore(r.targets[i])
+	})
+	return errors.Join(errs...)
+}
+
+// restore brings one file to what the journal says and syncs it.
+func (r *replay) restore(t *target) (err error) {
+	file, err := r.FS.Open(t.file, vfs.ReadWrite)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	written := int64(0)
+	for _, piece := range t.pieces {
+		n, reason, err := r.restorePiece(file, piece)
+		if err != nil {
+			return err
+		}
+		if reason != "" {
+			r.leave(t.file, reason)
+			break
+		}
+		written += n
+	}
+	if err := file.Sync(); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done.Files++
+	r.done.Bytes += written
+	if written > 0 {
+		r.done.Written++
+	}
+	return nil
+}
+
+func (r *replay) leave(file, reason string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.LeftAlone != nil {
+		r.LeftAlone(file, reason)
+	}
+}
+
+// restorePiece writes the records of one entry unless they are there. reason says why the file is not theirs.
+func (r *replay) restorePiece(file vfs.File, e located) (written int64, reason string, err error) {
+	info, err := file.Stat()
+	if err != nil {
+		return 0, "", err
+	}
+	if info.Size() < e.Position {
+		return 0, fmt.Sprintf("it has %d bytes, and what the journal has of it begins at %d", info.Size(), e.Position), nil
+	}
+	want, err := r.reader.bytes(e.at, int(e.length))
+	if err != nil {
+		return 0, "", err
+	}
+	have := make([]byte, min(e.length, info.Size()-e.Position))
+	if _, err := file.ReadAt(have, e.Position); err != nil && err != io.EOF {
+		return 0, "", err
+	}
+	if bytes.Equal(want, have) {
+		return 0, "", nil
+	}
+	at, later, err := laterBatch(want, file, e.Position, info.Size())
+	if err != nil {
+		return 0, "", err
+	}
+	if later {
+		return 0, fmt.Sprintf("at %d it holds a batch of a later leader than the journal's", e.Position+at), nil
+	}
+	_, err = file.WriteAt(want, e.Position)
+	return e.length, "", err
+}
+
+// laterBatch reports whether, from a position of a file on, a whole batch of a later leader epoch stands in the place of one
+// of the wanted batches, and how far behind the position. What is torn is not whole, and of the same leader it is what a failed append
+// left behind.
+func laterBatch(want []byte, file vfs.File, position, size int64) (at int64, later bool, err error) {
+	for {
+		wanted, rest, err := batch.Next(want)
+		if err != nil {
+			return 0, false, nil
+		}
+		found, err := wholeBatch(file, position+at, size)
+		if err != nil || found == nil {
+			return 0, false, err
+		}
+		if !bytes.Equal(wanted, found) {
+			return at, found.LeaderEpoch() > wanted.LeaderEpoch(), nil
+		}
+		at += int64(len(wanted))
+		want = rest
+	}
+}
+
+// wholeBatch reads the batch at a position of a file of the given size. It returns nil if there is none, or not all of it.
+func wholeBatch(file vfs.File, position, size int64) (batch.Batch, error) {
+	const largest = 128 << 20 // what claims to be more is no batch
+	if size-position < batch.HeaderSize {
+		return nil, nil
+	}
+	b := make([]byte, batch.HeaderSize)
+	if _, err := file.ReadAt(b, position); err != nil && err != io.EOF {
+		return nil, err
+	}
+	h, err := batch.ParseHeader(b)
+	if err != nil || h.Size() > largest || int64(h.Size()) > size-position {
+		return nil, nil
+	}
+	b = make([]byte, h.Size())
+	if _, err := file.ReadAt(b, position); err != nil && err != io.EOF {
+		return nil, err
+	}
+	found, _, err := batch.Next(b)
+	if err != nil || found.VerifyCRC() != nil {
+		return nil, nil
+	}
+	return found, nil
+}

@@ -1,0 +1,323 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemark-io/tidemark/internal/parallel"
+	"github.com/tidemark-io/tidemark/kafkalog"
+	"github.com/tidemark-io/tidemark/partition/journal"
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
+// JournalOptions say where the shared journal of a data directory is. See package journal for what it does.
+type JournalOptions struct {
+	FS    vfs.FS
+	Dir   string // the data directory
+	Bytes int64  // reserved on the disk while it is in use; 0 is 128 MiB
+	From  int    // from how many dirty logs on the journal is used; 0 is 4
+
+	// Failed is called once when the journal is given up, on the goroutine that did the work: from then on every log is
+	// synced by itself. Nothing that was acknowledged depends on it being told. Nil: nobody is.
+	Failed func(error)
+}
+
+const (
+	// defaultJournalFrom is from how many dirty logs on one sync of the journal takes less time than as many syncs side by
+	// side (see docs/performance.md).
+	defaultJournalFrom = 4
+
+	// journalRoundBytes bounds one round, and its memory.
+	journalRoundBytes = 4 << 20
+
+	// journalLogBytes bounds what one log puts into a round. More than that costs about as much to write twice as a sync.
+	journalLogBytes = 128 << 10
+
+	// settleWorkers is how many logs are synced at the same time for a side to be freed. More would hold up the journal's
+	// own syncs.
+	settleWorkers = 2
+)
+
+// sharedJournal is the flusher's use of the journal. What is not atomic belongs to the worker that has the turn.
+type sharedJournal struct {
+	options JournalOptions
+	writer  *journal.Writer
+	side    int          // that the last round went to
+	holds   [2][]*syncer // the logs of which a side holds something
+
+	full   atomic.Bool // both sides are; until one is settled
+	gaveUp atomic.Bool // for good
+
+	rounds atomic.Int64 // so far
+	bytes  atomic.Int64 // of records in these
+}
+
+// rider is a log whose round is in the journal's round.
+type rider struct {
+	syncer *syncer
+	round  *round
+	tail   kafkalog.Tail
+}
+
+func (j *sharedJournal) open(o JournalOptions) {
+	if o.FS == nil {
+		return
+	}
+	if o.Bytes == 0 {
+		o.Bytes = journal.DefaultBytes
+	}
+	if o.From == 0 {
+		o.From = defaultJournalFrom
+	}
+	j.options = o
+	j.writer = journal.NewWriter(journal.Options{FS: o.FS, Dir: o.Dir, Bytes: o.Bytes})
+}
+
+// close lets go of the file, which stays.
+func (j *sharedJournal) close() {
+	if j.writer != nil {
+		_ = j.writer.Close() // every round in it was synced
+	}
+}
+
+// worthwhile reports whether so many dirty logs go into the journal rather than be synced one by one.
+func (j *sharedJournal) worthwhile(dirty int) bool {
+	return dirty >= j.options.From && j.writer != nil && !j.full.Load() && !j.gaveUp.Load()
+}
+
+// roundBytes is what one round may have.
+func (j *sharedJournal) roundBytes() int { return int(min(journalRoundBytes, j.options.Bytes/8)) }
+
+// giveUp ends the use of the journal. What it holds stays, for the next start.
+func (j *sharedJournal) giveUp(err error) {
+	if !j.gaveUp.Swap(true) && j.options.Failed != nil {
+		j.options.Failed(err)
+	}
+}
+
+// RemoveJournal removes the journal. It is called when every log was closed in order: the data directory is then what
+// Apache Kafka would have left.
+func (f *Flusher) RemoveJournal() error {
+	if f.journal.writer == nil {
+		return nil
+	}
+	return RemoveJournal(f.journal.options.FS, f.journal.options.Dir)
+}
+
+// RemoveJournal removes what a process left of a journal. It is called before logs are opened that were closed in order.
+func RemoveJournal(fs vfs.FS, dir string) error { return journal.Remove(fs, dir) }
+
+// JournalReplay says what [ReplayJournal] did.
+type JournalReplay = journal.Replayed
+
+// ReplayJournal puts back into the files of logs what a power cut took and the journal of the data directory kept, and
+// removes the journal. It is called after an unclean stop, before any log is opened. find returns the directory of a
+// partition, and false if there is none any more; leftAlone is told of files that are not what they were when the journal was written.
+// It blocks on the device, and may be called again when it fails. Errors to match: [*journal.CorruptError],
+// [*journal.VersionError].
+func ReplayJournal(fs vfs.FS, dir string, find func(topic [16]byte, index int32) (dir string, ok bool),
+	leftAlone func(file, reason string)) (JournalReplay, error) {
+	return journal.Replay(journal.ReplayOptions{
+		FS: fs, Dir: dir, LeftAlone: leftAlone, Workers: DefaultSyncWorkers,
+		Find: func(k journal.Key, base int64) (string, bool) {
+			dir, ok := find(k.Topic, k.Partition)
+			return kafkalog.RecordFile(dir, base), ok
+		},
+	})
+}
+
+// journalTurn puts the dirty logs into the journal, as one round. The worker that has the turn calls it; it gives the turn
+// back as soon as the round is durable, and answers the appends after that.
+func (f *Flusher) journalTurn() {
+	j := &f.journal
+	riders, err := f.gather()
+	if err == nil && len(riders) > 0 {
+		if err = j.writer.Commit(); err == nil {
+			j.rounds.Add(1)
+			f.keep(riders)
+		}
+	}
+	switch {
+	case errors.Is(err, journal.ErrFull):
+		j.full.Store(true)
+		j.full.Store(j.writer.Full()) // a side may just have become free
+	case err != nil:
+		j.giveUp(err)
+	}
+	f.mu.Lock()
+	f.mu.turn = false
+	f.wakeAllLocked()
+	f.mu.Unlock()
+	for _, r := range riders {
+		if err != nil {
+			f.syncAlone(r.syncer, r.round)
+			continue
+		}
+		r.syncer.complete(r.round, r.tail.End, nil)
+	}
+	clear(riders)
+}
+
+// wakeAllLocked wakes as many workers as there is work for.
+func (f *Flusher) wakeAllLocked() {
+	if f.mu.idle == 0 {
+		f.wakeLocked()
+	}
+	for range min(f.mu.idle, f.mu.dirty.length+f.mu.alone.length) {
+		f.mu.work.Signal()
+	}
+	if f.mu.closed {
+		f.mu.work.Broadcast()
+	}
+}
+
+// gather begins a round of the journal and adds what is dirty to it, as much as it takes. Logs that cannot go with it are
+// handed to other workers. With an error, too, the riders' rounds are taken.
+func (f *Flusher) gather() (riders []rider, err error) {
+	j := &f.journal
+	room := int64(j.roundBytes())
+	for room > 0 {
+		s := f.nextDirty()
+		if s == nil {
+			break
+		}
+		r := rider{syncer: s, round: s.begin()}
+		if !r.fits(room) {
+			f.syncAlone(s, r.round)
+			continue
+		}
+		if len(riders) == 0 {
+			if err := f.beginRound(); err != nil {
+				return []rider{r}, err
+			}
+		}
+		if err := r.addTo(j.writer); err != nil { // of reading the log, which its own sync will tell
+			f.syncAlone(s, r.round)
+			continue
+		}
+		room -= journal.EntrySize(r.tail.Size)
+		riders = append(riders, r)
+	}
+	return riders, nil
+}
+
+// fits finds out what the log has for the journal, and reports false if it is not for it: too much, or nothing that anybody waits
+// for, or more than the bytes of one file.
+func (r *rider) fits(room int64) bool {
+	s := r.syncer
+	tail, ok := s.tail()
+	if tail.Base == s.kept.Base {
+		tail = tail.From(s.kept.Position + s.kept.Size)
+	}
+	r.tail = tail
+	return ok && r.round.appends > 0 && tail.Size <= journalLogBytes && journal.EntrySize(tail.Size) <= room
+}
+
+func (r *rider) addTo(w *journal.Writer) error {
+	if r.tail.Size == 0 {
+		return nil // all of it was in the round before, or has been synced since
+	}
+	entry := journal.Entry{Key: r.syncer.key, Base: r.tail.Base, Position: r.tail.Position}
+	return w.Add(entry, int(r.tail.Size), r.tail.AppendTo)
+}
+
+// beginRound begins a round of the journal. When it is the first of a side, the other one is settled.
+func (f *Flusher) beginRound() error {
+	j := &f.journal
+	side, err := j.writer.Begin(j.roundBytes())
+	if err != nil || side == j.side {
+		return err
+	}
+	settled := j.holds[j.side]
+	f.ended.Go(func() { f.settleSide(1-side, settled) })
+	j.side, j.holds[side] = side, nil
+	return nil
+}
+
+func (f *Flusher) nextDirty() *syncer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.dirty.pop()
+}
+
+// keep notes what the journal holds now.
+func (f *Flusher) keep(riders []rider) {
+	j := &f.journal
+	for _, r := range riders {
+		s := r.syncer
+		if r.tail.Size == 0 {
+			continue
+		}
+		s.kept = r.tail
+		j.bytes.Add(r.tail.Size)
+		if !s.sides[j.side] {
+			s.sides[j.side] = true
+			j.holds[j.side] = append(j.holds[j.side], s)
+		}
+	}
+}
+
+// settleSide syncs the logs of which a full side holds something, and frees the side.
+func (f *Flusher) settleSide(side int, logs []*syncer) {
+	for {
+		var failed, again atomic.Pointer[error]
+		_ = parallel.Each(context.Background(), len(logs), settleWorkers, func(i int) {
+			err := logs[i].settle()
+			switch {
+			case err == nil:
+			case final(err):
+				failed.Store(&err)
+			default:
+				again.Store(&err)
+			}
+		})
+		if err := failed.Load(); err != nil {
+			// It may be the only place that has what was acknowledged of this log.
+			f.journal.giveUp(*err)
+			return
+		}
+		if again.Load() == nil {
+			break
+		}
+		select {
+		case <-time.After(syncRetryDelay):
+		case <-f.stop:
+			return
+		}
+	}
+	for _, s := range logs {
+		s.sides[side] = false
+	}
+	f.journal.writer.Free(side)
+	f.journal.full.Store(false)
+}
+
+// unsyncedTail is what a sync would make durable, unless the log's segments may be rewritten in place of being added to.
+func (l *Log) unsyncedTail() (kafkalog.Tail, bool) {
+	if l.settings.Load().config.CleanupPolicy.Compacts() {
+		return kafkalog.Tail{}, false
+	}
+	return l.store.UnsyncedTail()
+}
+
+// settle makes the log durable in its own files. For a log that was closed in order that was done, and of one that is deleted
+// nothing is to be kept.
+func (l *Log) settle() error {
+	_, err := l.syncStore()
+	if err == nil {
+		return nil
+	}
+	switch ended := l.ended(); {
+	case errors.Is(ended, ErrDeleted):
+		return nil
+	case errors.Is(ended, ErrClosed):
+		<-l.mu.closed
+		return l.mu.err
+	}
+	if final(err) {
+		l.syncer.kick() // the round of its own then ends the log, as any failed sync does
+	}
+	return err
+}

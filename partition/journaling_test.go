@@ -1,0 +1,280 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-io/tidemark/partition/journal"
+	"github.com/tidemark-io/tidemark/vfs"
+	"github.com/tidemark-io/tidemark/vfs/faultfs"
+	"github.com/tidemark-io/tidemark/vfs/memfs"
+)
+
+// journaledDisk is a machine whose appends go through a journal of so many bytes.
+func journaledDisk(t *testing.T, bytes int64) *disk {
+	d := newDisk(t)
+	require.NoError(t, d.stop())
+	d.journal = bytes
+	d.boot()
+	return d
+}
+
+// openAll opens logs that have their first record, whose sync makes their names durable.
+func (d *disk) openAll(n int32) []*Log {
+	var logs []*Log
+	for i := range n {
+		l := d.open(i)
+		if l.Offsets().LogEnd == 0 {
+			put(d.t, l, "first")
+		}
+		logs = append(logs, l)
+	}
+	return logs
+}
+
+// acknowledged is what producers were told, for each log, as offset:value.
+type acknowledged map[int32][]string
+
+// produce appends a record to each of the logs and waits for the answers, n times. A log that refuses one gets no more.
+func (a acknowledged) produce(t *testing.T, logs []*Log, n int, tag string) {
+	refused := map[*Log]bool{}
+	for i := range n {
+		value := fmt.Sprintf("%s-%d-%s", tag, i, strings.Repeat("v", i*7%500))
+		waiting := map[*Log]*Append{}
+		for _, l := range logs {
+			if refused[l] {
+				continue
+			}
+			done, err := l.Append(t.Context(), one(value), AppendOptions{Acks: -1})
+			if refused[l] = err != nil; err == nil {
+				waiting[l] = done
+			}
+		}
+		for l, done := range waiting {
+			if refused[l] = done.Wait(t.Context()) != nil; !refused[l] {
+				a[l.Index()] = append(a[l.Index()], fmt.Sprintf("%d:%s", done.BaseOffset, value))
+			}
+		}
+	}
+}
+
+// kept makes sure that the logs have what was acknowledged, each record once and in its place.
+func (a acknowledged) kept(t *testing.T, logs []*Log) {
+	t.Helper()
+	for _, l := range logs {
+		there := values(t, l, ReadUncommitted)
+		for i, record := range there {
+			require.True(t, strings.HasPrefix(record, fmt.Sprintf("%d:", i)), "%s: %s is at %d", l, record, i)
+		}
+		require.Subset(t, there, a[l.Index()], "%s", l)
+	}
+}
+
+func syncsOf(calls *faultfs.Trace) (logs, journal int) {
+	for line := range strings.Lines(calls.String()) {
+		switch {
+		case !strings.HasPrefix(line, "sync "):
+		case strings.Contains(line, journalFile):
+			journal++
+		case strings.Contains(line, ".log"):
+			logs++
+		}
+	}
+	return logs, journal
+}
+
+const journalFile = "tidemark.journal"
+
+func TestTheJournalSyncsManyLogsAtOnce(t *testing.T) {
+	d := journaledDisk(t, 1<<20)
+	logs := d.openAll(8)
+	require.NoError(t, vfsAbsent(d.mem, journalFile), "the first append to a log makes its file durable")
+	calls := d.faults.Trace(func(op faultfs.Op) bool { return op.Kind == faultfs.OpSync })
+	a := acknowledged{}
+	a.produce(t, logs, 20, "a")
+	inLogs, inJournal := syncsOf(calls)
+	require.Zero(t, inLogs)
+	require.Positive(t, inJournal)
+	for _, l := range logs {
+		require.Equal(t, Checkpoint{RecoveryPoint: 1, HighWatermark: 21}, l.Checkpoint())
+	}
+	a.kept(t, logs)
+	require.NoError(t, d.stop())
+	require.NoError(t, vfsAbsent(d.mem, journalFile), "a directory that was closed in order is as Kafka leaves it")
+}
+
+// vfsAbsent returns an error if the file of the data directory is there.
+func vfsAbsent(m *memfs.FS, name string) error {
+	if _, err := m.Stat("data/" + name); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: %w", name, errors.Join(err, fs.ErrExist))
+	}
+	return nil
+}
+
+func TestF01_WhatTheJournalAcknowledgedSurvivesPowerCuts(t *testing.T) {
+	for seed := range uint64(25) {
+		// A journal this small goes from side to side all the time.
+		d := journaledDisk(t, 64<<10)
+		d.settings = map[string]string{"segment.bytes": "1048576"}
+		a := acknowledged{}
+		for life := range 3 {
+			logs := d.openAll(6)
+			a.kept(t, logs)
+			a.produce(t, logs, 30, fmt.Sprintf("life%d", life))
+			for _, l := range logs {
+				_, err := l.Append(t.Context(), one("unacknowledged"), AppendOptions{Acks: -1})
+				require.NoError(t, err)
+			}
+			d.cutPower(seed*10 + uint64(life))
+		}
+		a.kept(t, d.openAll(6))
+		require.NoError(t, d.stop())
+	}
+}
+
+// TestF01_APowerCutAtAnyCallLosesNothingThatTheJournalAcknowledged cuts the power before the n-th call that changes the
+// disk, for every n, and once more at a random call of the start that follows.
+func TestF01_APowerCutAtAnyCallLosesNothingThatTheJournalAcknowledged(t *testing.T) {
+	for n := 0; ; n++ {
+		d := journaledDisk(t, 64<<10)
+		logs := d.openAll(3)
+		var calls atomic.Int64
+		mem := d.mem
+		d.faults.SetInjector(faultfs.When(faultfs.Writes, func(faultfs.Op) faultfs.Fault {
+			if calls.Add(1) > int64(n) {
+				return faultfs.Fault{Err: memfs.ErrKilled}
+			}
+			return faultfs.Fault{}
+		}))
+		a := acknowledged{}
+		a.produce(t, logs, 4, "a")
+		rng := rand.New(rand.NewPCG(uint64(n), 1))
+		crash := func() {
+			d.mem = mem.Crash(memfs.CrashOptions{Seed: rng.Uint64(), KeepUnsynced: rng.Float64(), Torn: true})
+		}
+		mem.Kill()
+		_ = d.stop() // fails: the disk is gone
+		crash()
+
+		// A replay that is cut short is done again.
+		mem = d.mem
+		again := rng.IntN(10)
+		faulty := faultfs.New(mem, faultfs.When(faultfs.Writes, faultfs.FailFrom(again, memfs.ErrKilled)))
+		_, _ = ReplayJournal(faulty, "data", d.find, nil) // fails, mostly
+		mem.Kill()
+		crash()
+
+		d.clean = false
+		d.epoch++
+		d.boot()
+		a.kept(t, d.openAll(3))
+		require.NoError(t, d.stop())
+		if calls.Load() <= int64(n) {
+			require.Greater(t, n, 10)
+			return
+		}
+	}
+}
+
+func TestF10_WhenTheJournalFailsEveryLogIsSyncedByItself(t *testing.T) {
+	for _, kind := range []faultfs.Kind{faultfs.OpCreate, faultfs.OpWriteAt, faultfs.OpSync} {
+		d := journaledDisk(t, 64<<10)
+		logs := d.openAll(4)
+		var failures []error
+		d.flusher.journal.options.Failed = func(err error) { failures = append(failures, err) }
+		d.faults.SetInjector(faultfs.FailMatching(kind, "data/"+journalFile, errDevice))
+		a := acknowledged{}
+		a.produce(t, logs, 10, "a")
+		require.Len(t, failures, 1)
+		require.ErrorIs(t, failures[0], errDevice)
+		for i, l := range logs {
+			require.Len(t, a[int32(i)], 10)
+			require.NoError(t, l.Failed())
+		}
+		d.cutPower(1)
+		a.kept(t, d.openAll(4))
+		require.NoError(t, d.stop())
+	}
+}
+
+func TestF10_ALogThatCannotBeSyncedKeepsWhatTheJournalHasOfIt(t *testing.T) {
+	d := journaledDisk(t, 64<<10)
+	logs := d.openAll(4)
+	d.faults.SetInjector(faultfs.FailMatching(faultfs.OpSync, "data/orders-2/*.log", errDevice))
+	a := acknowledged{}
+	a.produce(t, logs, 5, "a")
+	a.produce(t, logs, 200, "b") // more than a side has room for, so the logs are synced
+	require.ErrorIs(t, logs[2].Failed(), ErrStorage)
+	require.NotEmpty(t, a[2])
+	require.Len(t, a[1], 205, "the others go on")
+	d.cutPower(3)
+	a.kept(t, d.openAll(4))
+	require.NoError(t, d.stop())
+}
+
+func TestALogMayBeDeletedWhileTheJournalHoldsSomethingOfIt(t *testing.T) {
+	d := journaledDisk(t, 64<<10)
+	logs := d.openAll(3)
+	a := acknowledged{}
+	a.produce(t, logs, 5, "a")
+	require.NoError(t, logs[2].Remove(func() (string, error) {
+		return "data/orders-2.gone-delete", d.mem.Rename("data/orders-2", "data/orders-2.gone-delete")
+	}))
+	a.produce(t, logs[:2], 200, "b") // both sides are used again
+	d.logs = d.logs[:2]
+	d.cutPower(5)
+	a.kept(t, d.openAll(2))
+	require.NoError(t, vfsAbsent(d.mem, "orders-2"), "nothing of it comes back")
+	require.NoError(t, d.stop())
+}
+
+func TestLargeAppendsAndCompactedTopicsGoPastTheJournal(t *testing.T) {
+	for name, settings := range map[string]map[string]string{
+		"large": nil, "compacted": {"cleanup.policy": "compact"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := journaledDisk(t, 1<<20)
+			d.settings = settings
+			l := d.openAll(1)[0]
+			calls := d.faults.Trace(func(op faultfs.Op) bool { return op.Kind == faultfs.OpSync })
+			a, err := l.Append(t.Context(), large(7, 0), AppendOptions{Acks: -1})
+			require.NoError(t, err)
+			require.NoError(t, a.Wait(t.Context()))
+			inLogs, _ := syncsOf(calls)
+			require.Equal(t, 1, inLogs)
+			require.NoError(t, d.stop())
+		})
+	}
+}
+
+func TestAJournalOfAnotherVersionIsLeftAsItIs(t *testing.T) {
+	d := journaledDisk(t, 64<<10)
+	a := acknowledged{}
+	a.produce(t, d.openAll(2), 3, "a")
+	d.mem.Kill()
+	_ = d.stop() // fails: the disk is gone
+	d.mem = d.mem.CrashClean()
+	before, err := vfs.ReadFile(d.mem, "data/"+journalFile)
+	require.NoError(t, err)
+	changed := append([]byte(nil), before...)
+	changed[11] = 2
+	file, err := d.mem.Open("data/"+journalFile, vfs.ReadWrite)
+	require.NoError(t, err)
+	defer file.Close()
+	_, err = file.WriteAt(changed, 0)
+	require.NoError(t, err)
+	_, err = ReplayJournal(d.mem, "data", d.find, nil)
+	var version *journal.VersionError
+	require.ErrorAs(t, err, &version)
+	require.Equal(t, journal.VersionError{File: "data/" + journalFile, Found: 2, Known: 1}, *version)
+	after, err := vfs.ReadFile(d.mem, "data/"+journalFile)
+	require.NoError(t, err)
+	require.Equal(t, changed, after)
+}
