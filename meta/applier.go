@@ -157,7 +157,7 @@ func (p *proposer) snapshotIfDue(ctx context.Context) error {
 }
 
 func (p *proposer) snapshot(ctx context.Context) error {
-	if err := p.holdLease(ctx); err != nil {
+	if err := p.log.lease.hold(ctx); err != nil {
 		return err
 	}
 	data := p.state.EncodeSnapshot()
@@ -169,23 +169,5 @@ func (p *proposer) snapshot(ctx context.Context) error {
 		return err
 	}
 	p.log.o.Events.Snapshotted(SnapshotEvent{Index: p.state.index, Bytes: len(data), Truncated: through})
-	return nil
-}
-
-// holdLease makes sure that we hold the lease for snapshots.
-func (p *proposer) holdLease(ctx context.Context) error {
-	if p.lease != nil {
-		select {
-		case <-p.lease.Lost():
-			p.lease = nil
-		default:
-			return nil
-		}
-	}
-	lease, err := p.log.backend.Claim(ctx, LeaseKey, nil)
-	if err != nil {
-		return err
-	}
-	p.lease = lease
 	return nil
 }

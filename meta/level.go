@@ -69,7 +69,7 @@ func levelOf(c Command) Level {
 
 // LevelError says that a command was not proposed, because not every node would understand it.
 type LevelError struct {
-	// Command names the command, Needs is its level, and Level that of the log.
+	// Command names the command, empty for the rise of the level itself; Needs is its level, and Level that of the log.
 	Command      string
 	Needs, Level Level
 	// Behind are the nodes that announced less than the command needs.
@@ -81,6 +81,9 @@ func (e *LevelError) Error() string {
 	var behind strings.Builder
 	for _, n := range e.Behind {
 		fmt.Fprintf(&behind, "; node %d runs %q, which understands level %d", n.Node, n.Build, n.Level)
+	}
+	if e.Command == "" {
+		return fmt.Sprintf("meta: the log cannot rise from level %d to %d%s", e.Level, e.Needs, behind.String())
 	}
 	return fmt.Sprintf("meta: %s needs level %d and the log is at level %d%s", e.Command, e.Needs, e.Level, behind.String())
 }

@@ -52,6 +52,7 @@ type Log struct {
 	backend  Backend
 	o        Options
 	requests chan *request
+	lease    *lease
 
 	view    atomic.Pointer[State]
 	publish struct {
@@ -71,6 +72,7 @@ type Log struct {
 func Open(ctx context.Context, backend Backend, o Options) (*Log, error) {
 	o = o.withDefaults()
 	l := &Log{backend: backend, o: o, requests: make(chan *request), done: make(chan struct{})}
+	l.lease = &lease{backend: backend, node: o.Node}
 	l.publish.changed = make(chan struct{})
 	p := &proposer{log: l, state: Empty(), nonce: o.FirstNonce}
 	if err := p.load(ctx); err != nil {

@@ -74,7 +74,6 @@ type proposer struct {
 	inflight *group
 
 	snapshotDue uint64 // the index at which the next snapshot is taken
-	lease       Claim  // of LeaseKey, while we hold it
 }
 
 // load brings the state to the head, for Open.
@@ -95,9 +94,7 @@ func (p *proposer) run(ctx context.Context) {
 	if ctx.Err() != nil {
 		err = ErrClosed
 	}
-	if p.lease != nil {
-		p.lease.Release()
-	}
+	p.log.lease.release()
 	p.log.err = err
 	if !errors.Is(err, ErrClosed) {
 		p.log.o.Events.Stopped(err)
