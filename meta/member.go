@@ -151,20 +151,22 @@ func (m *Member) takeKey(ctx context.Context) (Claim, error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
+	for taken := false; ; {
 		claim, err := m.log.backend.Claim(ctx, key, value)
+		taken = taken || errors.Is(err, ErrClaimed)
 		switch {
 		case err == nil:
 			return claim, nil
-		case !errors.Is(err, ErrClaimed) && !transient(err):
+		case ctx.Err() == nil && !errors.Is(err, ErrClaimed) && !transient(err):
 			return nil, err
 		}
-		if wait(ctx, m.o.Tick/10) != nil {
-			if errors.Is(err, ErrClaimed) {
-				return nil, m.taken()
-			}
-			return nil, err
+		if wait(ctx, m.o.Tick/10) == nil {
+			continue
 		}
+		if taken {
+			return nil, m.taken()
+		}
+		return nil, err
 	}
 }
 
