@@ -1,0 +1,313 @@
+package stream
+
+import (
+	"container/list"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/stream/catalog"
+)
+
+const (
+	// maxRangeBytes is how long a range GET for several units may be (BC-1): long enough that its latency does not matter,
+	// short enough that several run at once. It is four units of 1 MiB with their headers.
+	maxRangeBytes = 4<<20 + 64<<10
+	// maxUnusedAge is how long a unit stays that nobody uses (BC-7), and a reader that does not go on (BC-3).
+	maxUnusedAge = time.Minute
+)
+
+// unitSource is where a unit is: the bytes of one index entry in one object.
+type unitSource struct {
+	object catalog.ObjectID
+	entry  IndexEntry
+}
+
+// unitKey names a unit. The same blocks may be reached through a composite and through the object itself.
+type unitKey struct {
+	object   catalog.ObjectID
+	position int64
+}
+
+func (s unitSource) key() unitKey { return unitKey{s.object, s.entry.Position} }
+
+// follows reports whether the unit's bytes come right after another's.
+func (s unitSource) follows(before unitSource) bool {
+	return s.object == before.object && s.entry.Position == before.entry.Position+int64(before.entry.Size)
+}
+
+// unit is the unit of the block cache: what one index entry holds, loaded or on its way (BC-1). What is not said to belong
+// to its holder is guarded by the cache.
+type unit struct {
+	unitSource
+	done    chan struct{} // closed when records or err are set, which do not change after that
+	records []Record
+	err     error
+
+	load     *unitLoad // nil once it is loaded
+	cost     int64
+	holders  int           // who reads it, or is about to: it is not evicted
+	finished bool          // its only reader has read it to the end
+	place    *list.Element // in the line for eviction, while nobody holds it
+	used     time.Time     // when it came into that line
+}
+
+// isLoaded reports whether the records are there, without waiting.
+func (u *unit) isLoaded() bool {
+	select {
+	case <-u.done:
+		return u.err == nil
+	default:
+		return false
+	}
+}
+
+// unitLoad is one range GET, for units that lie side by side.
+type unitLoad struct {
+	units  []*unit
+	cancel context.CancelFunc
+}
+
+// blockCache keeps units, and loads those that are missing. It is safe for concurrent use.
+//
+// There is one GET for a unit however many readers want it, and it goes on while any of them does. A load that failed, or
+// that nobody wanted any more, is forgotten: who comes next begins a fresh one (BC-8). Units that nobody holds are evicted
+// when the cache is over its capacity, those that their only reader has finished first, then those that were used least
+// recently, and all that have not been used for maxUnusedAge (BC-7).
+type blockCache struct {
+	store    objstore.Store
+	keyOf    func(catalog.ObjectID) string
+	capacity int64
+	ctx      context.Context // ends all loads
+	running  *sync.WaitGroup // of the loads
+
+	mu struct {
+		sync.Mutex
+		units    map[unitKey]*unit
+		cost     int64     // of all units, those on their way included
+		finished list.List // of *unit, the one finished last first
+		used     list.List // of *unit, the one used last first
+		done     int64     // cost of the finished ones
+	}
+}
+
+func newBlockCache(
+	ctx context.Context, running *sync.WaitGroup, store objstore.Store, keyOf func(catalog.ObjectID) string, capacity int64,
+) *blockCache {
+	c := &blockCache{store: store, keyOf: keyOf, capacity: capacity, ctx: ctx, running: running}
+	c.mu.units = map[unitKey]*unit{}
+	return c
+}
+
+// hold returns the units of the sources, in their order, and begins to load those that are neither there nor on their way.
+// The caller must release each.
+func (c *blockCache) hold(sources []unitSource) []*unit {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	units := make([]*unit, len(sources))
+	var missing []*unit
+	for i, s := range sources {
+		u := c.mu.units[s.key()]
+		if u == nil {
+			u = &unit{unitSource: s, done: make(chan struct{}), cost: int64(s.entry.Size)}
+			c.mu.units[s.key()] = u
+			c.mu.cost += u.cost
+			missing = append(missing, u)
+		}
+		c.unlistLocked(u)
+		u.holders++
+		units[i] = u
+	}
+	for len(missing) > 0 {
+		n := countAdjacent(missing)
+		c.startLocked(missing[:n:n])
+		missing = missing[n:]
+	}
+	c.evictLocked()
+	return units
+}
+
+// peek returns a unit that is loaded, held by the caller, or nil.
+func (c *blockCache) peek(s unitSource) *unit {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	u := c.mu.units[s.key()]
+	if u == nil || u.load != nil {
+		return nil
+	}
+	c.unlistLocked(u)
+	u.holders++
+	return u
+}
+
+// countAdjacent returns how many of the units one GET can load.
+func countAdjacent(units []*unit) int {
+	n, size := 1, int64(units[0].entry.Size)
+	for n < len(units) && units[n].follows(units[n-1].unitSource) && size+int64(units[n].entry.Size) <= maxRangeBytes {
+		size += int64(units[n].entry.Size)
+		n++
+	}
+	return n
+}
+
+// startLocked begins the GET of units that lie side by side.
+func (c *blockCache) startLocked(units []*unit) {
+	ctx, cancel := context.WithCancel(c.ctx)
+	load := &unitLoad{units: units, cancel: cancel}
+	for _, u := range units {
+		u.load = load
+	}
+	c.running.Go(func() {
+		defer cancel()
+		c.finish(load, c.fetch(ctx, units))
+	})
+}
+
+// loadedUnit is what a GET yields for one of its units.
+type loadedUnit struct {
+	records []Record
+	err     error
+}
+
+// fetch reads and decodes units that lie side by side. Each gets bytes of its own, so that evicting it frees them.
+func (c *blockCache) fetch(ctx context.Context, units []*unit) []loadedUnit {
+	loaded := make([]loadedUnit, len(units))
+	first, last := units[0].entry, units[len(units)-1].entry
+	b := make([]byte, last.Position+int64(last.Size)-first.Position)
+	key := c.keyOf(units[0].object)
+	err := c.store.ReadRange(ctx, key, b, first.Position)
+	for i, u := range units {
+		if err != nil {
+			loaded[i].err = err
+			continue
+		}
+		at := u.entry.Position - first.Position
+		own := b[at : at+int64(u.entry.Size)]
+		if len(units) > 1 {
+			own = append([]byte(nil), own...)
+		}
+		loaded[i].records, loaded[i].err = DecodeBlocks(key, u.entry, own)
+	}
+	return loaded
+}
+
+// finish hands out what was loaded, and forgets what failed.
+func (c *blockCache) finish(load *unitLoad, loaded []loadedUnit) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, u := range load.units {
+		u.load = nil
+		u.records, u.err = loaded[i].records, loaded[i].err
+		close(u.done)
+		if c.mu.units[u.key()] != u {
+			continue // nobody wants it any more
+		}
+		if u.err != nil {
+			c.forgetLocked(u)
+			continue
+		}
+		extra := recordBookkeeping * int64(len(u.records))
+		u.cost += extra
+		c.mu.cost += extra
+		if u.holders == 0 { // others of the same load were still wanted
+			c.listLocked(u, false)
+		}
+	}
+	c.evictLocked()
+}
+
+// release gives a unit back. finished says that its reader has read it to the end.
+func (c *blockCache) release(u *unit, finished bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	u.holders--
+	switch {
+	case u.holders > 0 || c.mu.units[u.key()] != u:
+		return
+	case u.load != nil:
+		c.abandonLocked(u.load)
+	default:
+		c.listLocked(u, finished)
+		c.evictLocked()
+	}
+}
+
+// listLocked puts a unit that nobody holds into the line for eviction.
+func (c *blockCache) listLocked(u *unit, finished bool) {
+	u.used, u.finished = time.Now(), finished
+	if finished {
+		u.place = c.mu.finished.PushFront(u)
+		c.mu.done += u.cost
+		return
+	}
+	u.place = c.mu.used.PushFront(u)
+}
+
+// abandonLocked cancels a load that nobody wants any more.
+func (c *blockCache) abandonLocked(load *unitLoad) {
+	for _, u := range load.units {
+		if u.holders > 0 {
+			return
+		}
+	}
+	load.cancel()
+	for _, u := range load.units {
+		c.forgetLocked(u)
+	}
+}
+
+func (c *blockCache) forgetLocked(u *unit) {
+	if c.mu.units[u.key()] == u {
+		delete(c.mu.units, u.key())
+		c.mu.cost -= u.cost
+	}
+}
+
+// unlistLocked takes a unit out of the line for eviction.
+func (c *blockCache) unlistLocked(u *unit) {
+	switch {
+	case u.place == nil:
+		return
+	case u.finished:
+		c.mu.finished.Remove(u.place)
+		c.mu.done -= u.cost
+	default:
+		c.mu.used.Remove(u.place)
+	}
+	u.place, u.finished = nil, false
+}
+
+// evictLocked removes units that nobody holds while the cache is over its capacity.
+func (c *blockCache) evictLocked() {
+	for _, line := range []*list.List{&c.mu.finished, &c.mu.used} {
+		for c.mu.cost > c.capacity && line.Len() > 0 {
+			c.evictLastLocked(line)
+		}
+	}
+}
+
+func (c *blockCache) evictLastLocked(line *list.List) {
+	u := line.Back().Value.(*unit)
+	c.unlistLocked(u)
+	c.forgetLocked(u)
+}
+
+// evictUnused removes units that nobody has used for a while, and reports whether any are left.
+func (c *blockCache) evictUnused(now time.Time) (left bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, line := range []*list.List{&c.mu.finished, &c.mu.used} {
+		for line.Len() > 0 && now.Sub(line.Back().Value.(*unit).used) >= maxUnusedAge {
+			c.evictLastLocked(line)
+		}
+	}
+	return len(c.mu.units) > 0
+}
+
+// free is how much room there is, what can be given up at once included.
+func (c *blockCache) free() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.capacity - c.mu.cost + c.mu.done
+}

@@ -1,0 +1,120 @@
+package stream
+
+import (
+	"context"
+	"time"
+
+	"github.com/tidemark-io/tidemark/stream/catalog"
+)
+
+// seqReader is a reader of a stream that may go on where it stopped (BC-3): the units from there on, of which the first
+// ones are held, loaded or on their way. It is for one goroutine at a time.
+//
+//	held[0] ... held[n-1] | the units of the window that nobody loads for it yet
+type seqReader struct {
+	readWindow
+	held []*unit // the first len(held) of the window's units
+	// next is where the read ended; the one that begins there takes the reader over.
+	next int64
+	// reads counts the reads that found something. There is no readahead before one has gone on where another stopped: the
+	// probes of a search read nothing ahead.
+	reads int
+	// size is how many bytes are read ahead (BC-6); not before cool.
+	size int64
+	cool time.Time
+	idle time.Time // since when it is not used
+}
+
+func newSeqReader(id catalog.StreamID, start, size int64) *seqReader {
+	return &seqReader{readWindow: readWindow{stream: id, end: start}, next: start, size: size}
+}
+
+// plan finds the units for a read of [start, end) and returns how many of the window's first ones it needs: as many as
+// hold maxBytes of payload, not counting one that begins before start, and at least one (OBJ-5). It is 0 only if how says
+// not to wait, or if there is nothing at start.
+func (s *seqReader) plan(ctx context.Context, o *objectReader, start, end int64, maxBytes int, how howToLook) (int, error) {
+	budget := int64(maxBytes)
+	for n := 0; ; n++ {
+		if n > 0 && (s.units[n-1].entry.End() >= end || budget <= 0) {
+			return n, nil
+		}
+		if n == len(s.units) {
+			if found, err := s.more(ctx, o, how); err != nil || !found {
+				return n, err
+			}
+		}
+		if e := s.units[n].entry; e.Start >= start {
+			budget -= e.payloadBytes()
+		}
+	}
+}
+
+// hold makes sure that the first n units are loaded or on their way.
+func (s *seqReader) hold(c *blockCache, n int) {
+	if n > len(s.held) {
+		s.held = append(s.held, c.hold(s.units[len(s.held):n])...)
+	}
+}
+
+// missingBytes is the size of the first n units that are not held yet.
+func (s *seqReader) missingBytes(n int) int64 {
+	size := int64(0)
+	for i := len(s.held); i < n; i++ {
+		size += int64(s.units[i].entry.Size)
+	}
+	return size
+}
+
+// readAhead begins to load what comes after the first n units, if too little of it is on its way (BC-6).
+func (s *seqReader) readAhead(ctx context.Context, o *objectReader, n int, now time.Time) {
+	if s.reads == 0 || now.Before(s.cool) {
+		return
+	}
+	ahead := int64(0)
+	for _, u := range s.held[n:] {
+		ahead += int64(u.entry.Size)
+	}
+	if ahead*2 >= s.size || o.blocks.free() < s.size+o.cfg.ReadaheadMax {
+		return
+	}
+	count := len(s.held)
+	for ; ahead < s.size; count++ {
+		if count == len(s.units) {
+			if found, err := s.more(ctx, o, lookAhead); err != nil || !found {
+				break // a read will meet the error, if it still is one
+			}
+		}
+		ahead += int64(s.units[count].entry.Size)
+	}
+	s.hold(o.blocks, count)
+}
+
+// waited notes that a read had to wait for a unit: more is read ahead from now on.
+func (s *seqReader) waited(cfg Config) { s.size = min(s.size+cfg.ReadaheadStep, cfg.ReadaheadMax) }
+
+// advance moves the reader to where a read ended, and gives back the units before it.
+func (s *seqReader) advance(c *blockCache, next int64) {
+	n := 0
+	for n < len(s.held) && s.units[n].entry.End() <= next {
+		c.release(s.held[n], true)
+		n++
+	}
+	clear(s.held[:n]) // the units' bytes can go
+	s.held, s.units, s.next = s.held[n:], s.units[n:], next
+	s.reads++
+}
+
+// reset gives everything back and begins anew at an offset: the objects have changed under the reader (BC-5).
+func (s *seqReader) reset(c *blockCache, start int64, cool time.Time) {
+	s.drop(c)
+	s.readWindow = readWindow{stream: s.stream, end: start, view: s.view}
+	s.next, s.cool = start, cool
+}
+
+// drop gives back all units.
+func (s *seqReader) drop(c *blockCache) {
+	for _, u := range s.held {
+		c.release(u, false)
+	}
+	s.held = nil
+}

@@ -1,0 +1,119 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sort"
+
+	"github.com/tidemark-io/tidemark/stream/catalog"
+)
+
+// windowObjects is how many objects a reader asks metadata for at once (BC-4).
+const windowObjects = 4
+
+// NotContinuousError is data that do not go on where they must: neither memory nor the objects that metadata name hold the
+// offset that comes next. It matches [ErrNotContinuous].
+type NotContinuousError struct {
+	Stream catalog.StreamID
+	// Want is the offset that must come next.
+	Want int64
+	// What says what was found in its place.
+	What string
+}
+
+func (e *NotContinuousError) Error() string {
+	return fmt.Sprintf("stream %d does not go on at offset %d: %s", e.Stream, e.Want, e.What)
+}
+
+// Is matches [ErrNotContinuous].
+func (e *NotContinuousError) Is(target error) bool { return target == ErrNotContinuous }
+
+// howToLook says what looking for units may cost.
+type howToLook uint8
+
+const (
+	lookAndWait  howToLook = iota // load indexes, and wait for them
+	lookAhead                     // begin to load indexes, and do not wait
+	lookInMemory                  // only what is in memory
+)
+
+// readWindow is where the records of a stream are from an offset on: units in the order of their offsets, each beginning
+// where the last one ends. It finds them as they are needed, from the metadata view of that moment and the objects'
+// indexes. It is for one goroutine.
+//
+//	      units, found                objects, not looked into
+//	[ unit ][ unit ][ unit ] | end  [ object ][ object ][ object ]
+type readWindow struct {
+	stream  catalog.StreamID
+	units   []unitSource
+	end     int64 // where the last unit ends
+	objects []catalog.ObjectRange
+	view    uint64 // index of the newest view that was asked
+}
+
+// more finds the units of the next object. It reports false if there are none: no object holds the offset at the window's
+// end, or its index is not in memory and how says not to wait. The error is a [*NotContinuousError], the context's or that
+// of the load.
+func (w *readWindow) more(ctx context.Context, o *objectReader, how howToLook) (bool, error) {
+	if len(w.objects) == 0 {
+		if err := w.ask(o.catalog.View()); err != nil || len(w.objects) == 0 {
+			return false, err
+		}
+	}
+	next := w.objects[0]
+	layout, ok := o.indexes.peek(next.Object)
+	switch {
+	case ok:
+	case how == lookInMemory:
+		return false, nil
+	case how == lookAhead:
+		o.indexes.prefetch(next)
+		return false, nil
+	default:
+		var err error
+		if layout, err = o.indexes.get(ctx, next); err != nil {
+			return false, err
+		}
+	}
+	units, err := unitsOf(layout, w.stream, w.end, next)
+	if err != nil {
+		return false, err
+	}
+	w.units, w.end, w.objects = append(w.units, units...), next.End, w.objects[1:]
+	return true, nil
+}
+
+// ask takes the next objects from a view (BC-4). None if the view has nothing at the window's end.
+func (w *readWindow) ask(v catalog.View) error {
+	w.view = v.Index()
+	objects := v.Objects(w.stream, w.end, math.MaxInt64, windowObjects)
+	next := w.end
+	for i, o := range objects {
+		if o.Start != next && !(i == 0 && o.Start < next) || o.End <= next {
+			return &NotContinuousError{w.stream, next, fmt.Sprintf("object %d has [%d, %d)", o.Object, o.Start, o.End)}
+		}
+		next = o.End
+	}
+	w.objects = objects
+	return nil
+}
+
+// unitsOf returns an object's units of a stream that cover [from, o.End), for a stream's range of which metadata say that
+// the object holds it.
+func unitsOf(l objectLayout, id catalog.StreamID, from int64, o catalog.ObjectRange) ([]unitSource, error) {
+	entries := l.entries
+	first := sort.Search(len(entries), func(i int) bool {
+		return entries[i].Stream > id || entries[i].Stream == id && entries[i].End() > from
+	})
+	var units []unitSource
+	next := from
+	for i := first; next < o.End; i++ {
+		if i == len(entries) || entries[i].Stream != id || entries[i].Start > next || i > first && entries[i].Start != next {
+			return nil, &NotContinuousError{id, next, fmt.Sprintf("the index of object %d does not have it", o.Object)}
+		}
+		units = append(units, unitSource{l.holder(i), entries[i]})
+		next = entries[i].End()
+	}
+	return units, nil
+}
