@@ -40,7 +40,7 @@ type depot struct {
 	appended map[catalog.StreamID][]Record
 	done     []CompactedEvent
 	failures []error
-	waited   atomic.Int64 // what the metadata's clock is ahead, as a duration
+	waited   *atomic.Int64 // what the metadata's clock is ahead, as a duration
 }
 
 // wait lets time pass for the metadata.
@@ -52,7 +52,7 @@ func inDepot(t *testing.T, streams int, test func(d *depot)) {
 }
 
 func newDepot(t testingT, streams int) *depot {
-	d := &depot{testingT: t, base: mem.New()}
+	d := &depot{testingT: t, base: mem.New(), waited: &atomic.Int64{}}
 	d.metadata = catalogtest.NewMemory(func() time.Time { return time.Now().Add(time.Duration(d.waited.Load())) })
 	d.catalog = &flakyCatalog{Catalog: d.metadata}
 	d.store = faultstore.New(d.base, nil)

@@ -1,0 +1,180 @@
+package stream
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/stream/catalog"
+)
+
+// usedObject is an object in use, as metadata has it.
+type usedObject struct {
+	id         catalog.ObjectID
+	size       int64
+	attributes catalog.Attributes
+	ranges     []catalog.Range
+	// set is a stream-set object; otherwise it is an object of the stream of its only range.
+	set bool
+}
+
+// stillUsed reports whether a view has the object in use: what is found of one that is not may be its deletion.
+func (o usedObject) stillUsed(v catalog.View) bool {
+	if o.set {
+		return isSet(v, o.id)
+	}
+	for _, now := range v.StreamObjects(o.ranges[0].Stream) {
+		if now.Object == o.id {
+			return true
+		}
+	}
+	return false
+}
+
+// checkObjects looks at the bytes of every object in use.
+func (c *checker) checkObjects(ctx context.Context, v catalog.View) error {
+	for s := range v.StreamSets() {
+		o := usedObject{s.Object, s.Size, s.Attributes, s.Ranges, true}
+		if err := c.checkUsed(ctx, v, o); err != nil {
+			return err
+		}
+	}
+	for s := range v.Streams() {
+		for _, so := range v.StreamObjects(s.ID) {
+			held := []catalog.Range{{Stream: so.Stream, Start: so.Start, End: so.End}}
+			if err := c.checkUsed(ctx, v, usedObject{so.Object, so.Size, so.Attributes, held, false}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkUsed looks at one object.
+func (c *checker) checkUsed(ctx context.Context, v catalog.View, o usedObject) error {
+	layout, err := loadLayout(ctx, c.Data, c.Namespace, o.id, o.size, o.attributes)
+	if err != nil {
+		return c.wrongBy(o, err)
+	}
+	before := c.found
+	if err := c.checkSize(ctx, o, layout); err != nil {
+		return err
+	}
+	if err := layout.checkRuns(DataKey(c.Namespace, o.id), o.ranges, liveIn(v)); err != nil {
+		return c.wrong(o, FoundBadIndex, "%v", err)
+	}
+	if !c.Deep || c.found > before {
+		return nil
+	}
+	return c.checkRecords(ctx, o, layout)
+}
+
+// wrong reports what is wrong with an object, unless it is in use no more.
+func (c *checker) wrong(o usedObject, kind FindingKind, format string, args ...any) error {
+	if !o.stillUsed(c.Catalog.View()) {
+		return nil
+	}
+	f := c.aboutObject(o.id)
+	if !o.set {
+		f.Stream = o.ranges[0].Stream
+	}
+	return c.report(f, kind, format, args...)
+}
+
+// wrongBy reports an error that says something about an object, and returns others.
+func (c *checker) wrongBy(o usedObject, err error) error {
+	var version *VersionError
+	switch {
+	case errors.Is(err, objstore.ErrInvalid): // a range outside the object
+		return c.wrong(o, FoundBadSize, "it is shorter than metadata says: %v", err)
+	case errors.Is(err, objstore.ErrNotFound):
+		return c.wrong(o, FoundMissingObject, "%v", err)
+	case errors.As(err, &version):
+		return c.wrong(o, FoundUnknownVersion, "%v", err)
+	case errors.Is(err, ErrCorrupt):
+		return c.wrong(o, FoundBadObject, "%v", err)
+	}
+	return err
+}
+
+// checkSize holds sizes against metadata, and looks whether the components of a composite are there and long enough.
+func (c *checker) checkSize(ctx context.Context, o usedObject, l objectLayout) error {
+	if !l.isComposite() {
+		info, err := c.Data.Head(ctx, DataKey(c.Namespace, o.id))
+		switch {
+		case err != nil:
+			return c.wrongBy(o, err)
+		case info.Size != o.size:
+			return c.wrong(o, FoundBadSize, "it has %d bytes, in metadata %d", info.Size, o.size)
+		}
+		return nil
+	}
+	composite := CompositeObject{l.components, l.entries}
+	if linked := composite.LinkedBytes(); linked != o.size {
+		if err := c.wrong(o, FoundBadSize, "it links %d bytes, in metadata %d", linked, o.size); err != nil {
+			return err
+		}
+	}
+	for i, component := range l.components {
+		if err := c.checkComponent(ctx, o, component, composite.EntriesOf(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *checker) checkComponent(ctx context.Context, o usedObject, component Component, entries Index) error {
+	info, err := c.Data.Head(ctx, DataKey(c.Namespace, component.Object))
+	if err != nil {
+		return c.wrongBy(o, err)
+	}
+	for _, e := range entries {
+		if e.Position+int64(e.Size) > info.Size {
+			return c.wrong(o, FoundBadSize, "component %d has %d bytes and should hold %s", component.Object, info.Size, e)
+		}
+	}
+	return nil
+}
+
+// checkRecords reads all records of an object, an index entry at a time.
+func (c *checker) checkRecords(ctx context.Context, o usedObject, l objectLayout) error {
+	for i, e := range l.entries {
+		key, b := DataKey(c.Namespace, l.holder(i)), make([]byte, e.Size)
+		if err := c.Data.ReadRange(ctx, key, b, e.Position); err != nil {
+			return c.wrongBy(o, err)
+		}
+		records, err := DecodeBlocks(key, e, b)
+		if err != nil {
+			if err := c.wrongBy(o, err); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := c.checkFollow(o, e, records); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkFollow looks whether the records of an index entry follow each other without a gap, and have what Verify wants.
+func (c *checker) checkFollow(o usedObject, e IndexEntry, records []Record) error {
+	next := e.Start
+	for _, r := range records {
+		if r.Base != next {
+			if err := c.wrong(o, FoundBadRecord, "stream %d goes on at %d behind %d", r.Stream, r.Base, next); err != nil {
+				return err
+			}
+		}
+		next = r.End()
+		if c.Verify == nil {
+			continue
+		}
+		if err := c.Verify(r); err != nil {
+			if err := c.wrong(o, FoundBadRecord, "stream %d from %d to %d: %v", r.Stream, r.Base, r.End(), err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,225 @@
+package stream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/stream/catalog"
+)
+
+// checkLogs looks at the write-ahead log of every node that has one or should.
+func (c *checker) checkLogs(ctx context.Context, v catalog.View) error {
+	nodes := map[catalog.NodeID]bool{}
+	for s := range v.Streams() {
+		if s.Opened {
+			nodes[s.Node] = true
+		}
+	}
+	for info, err := range listEach(ctx, c.WAL, "") {
+		if err != nil {
+			return err
+		}
+		if node, ok := c.logOf(info.Key); ok {
+			nodes[node] = true
+		}
+	}
+	for _, node := range slices.Sorted(maps.Keys(nodes)) {
+		if err := c.checkLog(ctx, node); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// logOf returns the node in whose log a key of this cluster lies.
+func (c *checker) logOf(key string) (catalog.NodeID, bool) {
+	_, rest, _ := strings.Cut(key, "/_kafka_"+c.Cluster+"/")
+	text, _, _ := strings.Cut(rest, "/")
+	node, err := strconv.ParseInt(text, 10, 32)
+	prefix := WALPrefix{Cluster: c.Cluster, Node: catalog.NodeID(node)}
+	return prefix.Node, err == nil && strings.HasPrefix(key, prefix.String())
+}
+
+// logLooks is how often a log is looked at again whose objects vanish meanwhile: its writer deletes what is committed.
+const logLooks = 5
+
+// checkLog looks at one node's log. What it finds is reported when the look was not disturbed.
+func (c *checker) checkLog(ctx context.Context, node catalog.NodeID) error {
+	for look := 0; ; look++ {
+		l := logCheck{checker: c, prefix: WALPrefix{Cluster: c.Cluster, Node: node}}
+		err := l.look(ctx)
+		if errors.Is(err, errVanished) && look < logLooks {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, report := range l.found {
+			if err := report(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// logCheck is one look at a node's log.
+type logCheck struct {
+	*checker
+	prefix WALPrefix
+	found  []func() error // reports, for when the look is over
+	survey walSurvey      // of the epoch that has the log
+}
+
+func (l *logCheck) note(key string, kind FindingKind, format string, args ...any) {
+	l.found = append(l.found, func() error { return l.report(aboutNode(l.prefix.Node, key), kind, format, args...) })
+}
+
+// look lists the objects first, so that metadata is newer: what was trimmed is committed in it.
+func (l *logCheck) look(ctx context.Context) error {
+	listed, err := listAll(ctx, l.WAL, l.prefix.String())
+	if err != nil {
+		return err
+	}
+	state, registered := l.Catalog.View().Node(l.prefix.Node)
+	if !registered {
+		if len(listed) > 0 {
+			l.note(l.prefix.String(), FoundForeignLog, "it has %d objects", len(listed))
+		}
+		return nil
+	}
+	l.survey = walSurvey{own: map[int64]walObject{}, fences: map[int64]walObject{}, trim: -1}
+	for _, info := range listed {
+		if err := l.object(ctx, state, info); err != nil {
+			return err
+		}
+	}
+	if state.WALEpoch < 0 {
+		return nil // closed cleanly: nothing is needed
+	}
+	l.checkTrims()
+	return l.checkRun(ctx, state)
+}
+
+// object looks at one object, and takes it into the survey if it is of the epoch that has the log.
+func (l *logCheck) object(ctx context.Context, state catalog.NodeState, info objstore.Info) error {
+	key, err := l.prefix.Parse(info.Key)
+	switch {
+	case err != nil:
+		l.note(info.Key, FoundUnknownKey, "%v", err)
+		return nil
+	case key.Epoch > state.Epoch:
+		l.note(info.Key, FoundFutureEpoch, "the node is in epoch %d", state.Epoch)
+		return nil
+	case key.Epoch != state.WALEpoch:
+		return l.oldObject(ctx, state, key, info)
+	}
+	h, err := l.header(ctx, info)
+	if err == nil {
+		err = h.Check(info.Key, l.prefix.Node, key, info.Size)
+	}
+	if err != nil {
+		return l.noteBad(info.Key, err)
+	}
+	l.survey.add(walObject{key: info.Key, size: info.Size, header: h}, key.Epoch)
+	return nil
+}
+
+func (l *logCheck) header(ctx context.Context, info objstore.Info) (WALHeader, error) {
+	return readWALHeader(ctx, l.WAL, info.Key, info.Size)
+}
+
+// oldObject looks at an object of an epoch that has ended. While another one has the log, all but fences should be gone.
+func (l *logCheck) oldObject(ctx context.Context, state catalog.NodeState, key WALKey, info objstore.Info) error {
+	if key.Epoch > state.WALEpoch {
+		return nil // its log was closed cleanly, or is about to be opened
+	}
+	h, err := l.header(ctx, info)
+	if err != nil {
+		return l.noteBad(info.Key, err)
+	}
+	if h.Epoch <= key.Epoch {
+		l.note(info.Key, FoundLeftover, "epoch %d has the log", state.WALEpoch)
+	}
+	return nil
+}
+
+// noteBad notes an error that says something about an object, and returns others.
+func (l *logCheck) noteBad(key string, err error) error {
+	var version *VersionError
+	var recover *RecoverError
+	switch {
+	case errors.As(err, &version):
+		l.note(key, FoundUnknownVersion, "%v", err)
+	case errors.Is(err, ErrCorrupt):
+		l.note(key, FoundBadWAL, "%v", err)
+	case errors.As(err, &recover):
+		l.note(key, FoundBadRecovery, "%v", err)
+	default:
+		return err
+	}
+	return nil
+}
+
+// checkTrims looks whether the trim offset goes up from object to object (WOB-3).
+func (l *logCheck) checkTrims() {
+	trim, from := int64(-1), ""
+	for _, window := range slices.Sorted(maps.Keys(l.survey.own)) {
+		o := l.survey.own[window]
+		if o.header.Trim < trim {
+			l.note(o.key, FoundBadTrim, "it is %d, that of %q is %d", o.header.Trim, from, trim)
+		}
+		if o.header.Trim >= trim {
+			trim, from = o.header.Trim, o.key
+		}
+	}
+}
+
+// checkRun looks at the windows that a recovery would need: whether one is missing that cannot be under way (WAL-16), and in
+// a deep check whether their records continue their streams (WAL-29).
+func (l *logCheck) checkRun(ctx context.Context, state catalog.NodeState) error {
+	takeover := walTakeover{prefix: l.prefix, ended: state.WALEpoch}
+	var run []walObject
+	window := l.survey.first(state.WALStart)
+	for ; ; window += Window {
+		o, own := l.survey.own[window]
+		if !own {
+			break
+		}
+		run = append(run, o)
+	}
+	if err := takeover.checkGap(l.survey, window); err != nil {
+		l.note(l.prefix.Key(WALKey{Epoch: state.WALEpoch, Start: window}), FoundWALGap, "%v", err)
+		return nil
+	}
+	if !l.Deep {
+		return nil
+	}
+	replay := walReplay{
+		recovery: &walRecovery{
+			node: catalog.Node{ID: l.prefix.Node}, block: 1, commit: func(context.Context, []Record) error { return nil },
+		},
+		view: l.Catalog.View(), trim: l.survey.trim, expected: map[catalog.StreamID]int64{},
+	}
+	err := readWALAhead(ctx, l.WAL, run, 1, func(o walObject, data []byte) error {
+		return cmp.Or(l.noteBadRecovery(o.key, replay.object(ctx, o, data)), replay.flush(ctx))
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// noteBadRecovery notes what would end a recovery, and ends this one.
+func (l *logCheck) noteBadRecovery(key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return cmp.Or(l.noteBad(key, err), errEnough)
+}
