@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"errors"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemark-io/tidemark/coordinator"
@@ -49,6 +51,15 @@ func (c *call) describeGroups(req *kmsg.DescribeGroupsRequest) (answer, error) {
 	}), nil
 }
 
+// groupMessage is the text that goes with an error of a group. Of a group that there is not it is Kafka's, which tools print.
+func groupMessage(err error, group string) *string {
+	if errors.Is(err, coordinator.ErrGroupNotFound) {
+		text := "Group " + group + " not found."
+		return &text
+	}
+	return message(err)
+}
+
 func (c *call) describedGroup(group string, d *coordinator.Description) kmsg.DescribeGroupsResponseGroup {
 	out := kmsg.NewDescribeGroupsResponseGroup()
 	out.Group, out.State, out.AuthorizedOperations = group, string(d.State), operationsNotAsked
@@ -58,7 +69,7 @@ func (c *call) describedGroup(group string, d *coordinator.Description) kmsg.Des
 			out.ErrorCode = codeNone
 		}
 		if c.version >= 6 {
-			out.ErrorMessage = message(d.Err)
+			out.ErrorMessage = groupMessage(d.Err, group)
 		}
 		return out
 	}

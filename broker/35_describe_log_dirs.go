@@ -3,7 +3,6 @@ package broker
 import (
 	"iter"
 	"path"
-	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -13,7 +12,7 @@ import (
 // # DescribeLogDirs (35): versions 1-5
 //
 // Tells the directories that hold partitions, how large each partition's records are, and how much room there is. Null
-// topics ask for all; partitions that are not here are left out. What the log no longer shows but still keeps for a while
+// topics ask for all; partitions that are not here are left out, and what is asked twice is told once. What the log no longer shows but still keeps for a while
 // before it is deleted does not count, as in Kafka.
 //
 //	v2  flexible
@@ -62,18 +61,34 @@ func (c *call) logsAsked(req *kmsg.DescribeLogDirsRequest) iter.Seq[*partition.L
 			}
 			return
 		}
-		for _, asked := range req.Topics {
+		for _, asked := range mergedTopics(req.Topics) {
 			t, ok := topics.ByName(asked.Topic)
 			if !ok {
 				continue
 			}
-			for _, index := range slices.Compact(slices.Sorted(slices.Values(asked.Partitions))) {
+			for _, index := range unique(asked.Partitions, func(index int32) int32 { return index }) {
 				if log, err := c.server.lead(t, index); err == nil && !yield(log) {
 					return
 				}
 			}
 		}
 	}
+}
+
+// mergedTopics puts what is asked of a topic together, in the order in which it is named first.
+func mergedTopics(topics []kmsg.DescribeLogDirsRequestTopic) []kmsg.DescribeLogDirsRequestTopic {
+	first := make(map[string]int, len(topics))
+	merged := topics[:0]
+	for _, t := range topics {
+		i, again := first[t.Topic]
+		if !again {
+			first[t.Topic] = len(merged)
+			merged = append(merged, t)
+			continue
+		}
+		merged[i].Partitions = append(merged[i].Partitions, t.Partitions...)
+	}
+	return merged
 }
 
 // addLog puts a log into the answer. The logs of a topic come one after the other.

@@ -27,6 +27,8 @@ func TestDescribeLogDirsTellsSizesAndRoomInEveryVersion(t *testing.T) {
 	inB := kmsg.DescribeLogDirsResponseDirTopic{Topic: "b", Partitions: []kmsg.DescribeLogDirsResponseDirTopicPartition{
 		{Partition: 0}, {Partition: 2, Size: int64(len(three))}}}
 	someOfB := kmsg.DescribeLogDirsResponseDirTopic{Topic: "b", Partitions: inB.Partitions[1:]}
+	backwards := kmsg.DescribeLogDirsResponseDirTopic{Topic: "b", Partitions: []kmsg.DescribeLogDirsResponseDirTopicPartition{
+		inB.Partitions[1], inB.Partitions[0]}}
 	for version := int16(1); version <= 5; version++ {
 		req := at(version, kmsg.NewPtrDescribeLogDirsRequest())
 		require.Equal(t, dir(version, inA, inB), do[*kmsg.DescribeLogDirsResponse](c, req).Dirs)
@@ -34,6 +36,10 @@ func TestDescribeLogDirsTellsSizesAndRoomInEveryVersion(t *testing.T) {
 			{Topic: "b", Partitions: []int32{2, 1, 2, 99, -1}}, {Topic: "nowhere", Partitions: []int32{0}}, {Topic: "a"},
 		}
 		require.Equal(t, dir(version, someOfB), do[*kmsg.DescribeLogDirsResponse](c, req).Dirs)
+		req.Topics = []kmsg.DescribeLogDirsRequestTopic{
+			{Topic: "b", Partitions: []int32{2}}, {Topic: "a", Partitions: []int32{0}}, {Topic: "b", Partitions: []int32{0, 2}},
+		}
+		require.Equal(t, dir(version, backwards, inA), do[*kmsg.DescribeLogDirsResponse](c, req).Dirs, "in the order of the request")
 		req.Topics = []kmsg.DescribeLogDirsRequestTopic{}
 		require.Equal(t, dir(version), do[*kmsg.DescribeLogDirsResponse](c, req).Dirs)
 	}

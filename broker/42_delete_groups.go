@@ -11,9 +11,9 @@ import (
 // Removes groups without members, and their offsets. It is answered when they are durably gone.
 //
 //	v2  flexible
-//	v3  error message
+//	v3  error message, null where the code says it all
 //
-// Errors of a group: INVALID_GROUP_ID, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, COORDINATOR_LOAD_IN_PROGRESS,
+// Errors of a group: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, COORDINATOR_LOAD_IN_PROGRESS,
 // COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR.
 func deleteGroupsAPI() api {
 	return api{
@@ -21,6 +21,14 @@ func deleteGroupsAPI() api {
 		shape:  shape{listOf(500, text())},
 		handle: decoding(kmsg.NewPtrDeleteGroupsRequest, (*call).deleteGroups),
 	}
+}
+
+// deletionMessage is the text that goes with an error that its code does not explain. For the others clients have their own.
+func deletionMessage(err error) *string {
+	if codeOf(err) != codeUnknownServerError {
+		return nil
+	}
+	return message(err)
 }
 
 func (c *call) deleteGroups(req *kmsg.DeleteGroupsRequest) (answer, error) {
@@ -34,7 +42,7 @@ func (c *call) deleteGroups(req *kmsg.DeleteGroupsRequest) (answer, error) {
 		resp.Groups = make([]kmsg.DeleteGroupsResponseGroup, len(answers))
 		for i, a := range answers {
 			resp.Groups[i] = kmsg.DeleteGroupsResponseGroup{
-				Group: req.Groups[i], ErrorCode: codeOf(a.Error()), ErrorMessage: message(a.Error()),
+				Group: req.Groups[i], ErrorCode: codeOf(a.Error()), ErrorMessage: deletionMessage(a.Error()),
 			}
 		}
 		return resp

@@ -329,7 +329,7 @@ func TestWhatAnUnknownGroupIsCalledDependsOnTheVersion(t *testing.T) {
 			require.Equal(t, codeNone, d.ErrorCode)
 		} else {
 			require.Equal(t, codeGroupIDNotFound, d.ErrorCode)
-			require.NotEmpty(t, *d.ErrorMessage)
+			require.Equal(t, "Group none not found.", *d.ErrorMessage)
 		}
 	}
 }
@@ -361,6 +361,7 @@ func TestListDeleteAndOffsetDelete(t *testing.T) {
 		groups := do[*kmsg.DeleteGroupsResponse](c, req).Groups
 		require.Equal(t, codeNonEmptyGroup, groups[0].ErrorCode)
 		require.Equal(t, codeGroupIDNotFound, groups[1].ErrorCode)
+		require.Nil(t, groups[1].ErrorMessage)
 	}
 	offsets := groupSample(47, 0, topic).(*kmsg.OffsetDeleteRequest)
 	offsets.Group = "simple"

@@ -208,10 +208,7 @@ func (s *Shard) deleteOffsets(t Ticket, r *DeleteOffsets) {
 func (s *Shard) deleteGroup(t Ticket, r *DeleteGroup) {
 	g := s.groups[r.Group]
 	switch {
-	case r.Group == "":
-		s.reply(t, &Done{Err: ErrInvalidGroup})
-		return
-	case g == nil:
+	case g == nil: // such as the one without a name
 		s.reply(t, &Done{Err: ErrGroupNotFound})
 		return
 	case g.state != Empty:

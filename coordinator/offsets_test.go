@@ -132,6 +132,7 @@ func TestDeleteOffsets(t *testing.T) {
 func TestDeleteGroup(t *testing.T) {
 	r := newRig(t)
 	require.ErrorIs(t, do[*coordinator.Done](r, &coordinator.DeleteGroup{Group: "g"}).Err, coordinator.ErrGroupNotFound)
+	require.ErrorIs(t, do[*coordinator.Done](r, &coordinator.DeleteGroup{}).Err, coordinator.ErrGroupNotFound)
 	members, generation := r.stable("g", 1)
 	require.NoError(t, r.commit(committing("g", members[0], generation, "t", 0, 1)))
 	require.ErrorIs(t, do[*coordinator.Done](r, &coordinator.DeleteGroup{Group: "g"}).Err, coordinator.ErrNonEmptyGroup)

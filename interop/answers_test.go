@@ -73,6 +73,37 @@ func epochEnd(topic string, partition, current, epoch int32) *kmsg.OffsetForLead
 	return req
 }
 
+// epochEnds asks for the end of epoch 0 of partitions, topic by topic.
+func epochEnds(topics ...topicPartitions) *kmsg.OffsetForLeaderEpochRequest {
+	req := kmsg.NewPtrOffsetForLeaderEpochRequest()
+	req.ReplicaID = -2
+	for _, t := range topics {
+		asked := kmsg.OffsetForLeaderEpochRequestTopic{Topic: t.topic}
+		for _, p := range t.partitions {
+			asked.Partitions = append(asked.Partitions,
+				kmsg.OffsetForLeaderEpochRequestTopicPartition{Partition: p, CurrentLeaderEpoch: -1})
+		}
+		req.Topics = append(req.Topics, asked)
+	}
+	return req
+}
+
+// topicPartitions is partitions of a topic as a request names them.
+type topicPartitions struct {
+	topic      string
+	partitions []int32
+}
+
+// logDirs asks for the sizes of partitions, topic by topic.
+func logDirs(topics ...topicPartitions) *kmsg.DescribeLogDirsRequest {
+	req := kmsg.NewPtrDescribeLogDirsRequest()
+	req.Topics = []kmsg.DescribeLogDirsRequestTopic{}
+	for _, t := range topics {
+		req.Topics = append(req.Topics, kmsg.DescribeLogDirsRequestTopic{Topic: t.topic, Partitions: t.partitions})
+	}
+	return req
+}
+
 func describing(resource int8, name string, settings ...string) *kmsg.DescribeConfigsRequest {
 	req := kmsg.NewPtrDescribeConfigsRequest()
 	req.IncludeSynonyms = true
@@ -165,6 +196,14 @@ func adminQuestions() []question {
 		{"epoch of a client ahead", epochEnd("asked", 0, 5, 0)},
 		{"epoch of an unknown partition", epochEnd("asked", 9, -1, 0)},
 		{"epoch of an unknown topic", epochEnd("asked-nowhere", 0, -1, 0)},
+		{"epochs, out of order and repeated", epochEnds(topicPartitions{"asked", []int32{2, 0, 2, 9, 0}})},
+		{"epochs of topics out of order and repeated", epochEnds(topicPartitions{"asked-compact", []int32{0}},
+			topicPartitions{"asked-nowhere", []int32{1, 0}}, topicPartitions{"asked", []int32{2}}, topicPartitions{"asked-compact", []int32{0}},
+			topicPartitions{"asked", []int32{1}})},
+		{"directories", logDirs(topicPartitions{"asked", []int32{2, 0, 2, 9, 0}})},
+		{"directories of an unknown topic", logDirs(topicPartitions{"asked-nowhere", []int32{0}})},
+		{"directories of a topic that is repeated", logDirs(topicPartitions{"asked", []int32{2}}, topicPartitions{"asked", []int32{1, 2}})},
+		{"directories of no topic", logDirs()},
 		{"cluster", endpoints(1)},
 		{"cluster of controllers", endpoints(2)},
 		{"cluster of something", endpoints(3)},
@@ -201,7 +240,7 @@ func TestAdminAnswersAreThoseOfKafkasBroker(t *testing.T) {
 
 // What differs from server to server, or is for people.
 var (
-	unsaid = regexp.MustCompile(`,?"(UnknownTags|ErrorMessage|TopicID|ClusterID|ThrottleMillis|ProducerID|AuthorizedOperations)":("[^"]*"|\{\}|\[[0-9,]*\]|null|-?[0-9]+)`)
+	unsaid = regexp.MustCompile(`,?"(UnknownTags|ErrorMessage|TopicID|ClusterID|ThrottleMillis|ProducerID|AuthorizedOperations|Dir|TotalBytes|UsableBytes)":("[^"]*"|\{\}|\[[0-9,]*\]|null|-?[0-9]+)`)
 	ports  = regexp.MustCompile(`"Port":[0-9]+`)
 )
 

@@ -22,7 +22,6 @@ const (
 // What differs from run to run in what the group tools print.
 var (
 	memberIDs   = regexp.MustCompile(`\b(tools-live|console-consumer)-[0-9a-f-]{36}\b`)
-	noSuchGroup = regexp.MustCompile(`(?i)group \S+ not found\.|there is no such group`)
 	clientHosts = regexp.MustCompile(`/127\.0\.0\.1\b`)
 )
 
@@ -81,6 +80,12 @@ func TestKafkasConsoleConsumerAndGroupToolPrintWhatTheyPrintOfKafkasBroker(t *te
 		{main: groupsTool, args: []string{"--list", "--state"}},
 		{main: groupsTool, args: []string{"--list", "--type"}},
 		{main: groupsTool, args: []string{"--list", "--state", "Empty"}},
+		{main: groupsTool, args: []string{"--describe", "--all-groups"}},
+		{main: groupsTool, args: []string{"--describe", "--all-groups", "--members"}},
+		{main: groupsTool, args: []string{"--describe", "--all-groups", "--state"}},
+		reset("--by-duration", "PT0S", "--execute"),
+		{main: groupsTool, args: []string{"--group", group, "--reset-offsets", "--all-topics", "--to-earliest", "--dry-run"}},
+		{main: groupsTool, args: []string{"--group", group, "--reset-offsets", "--topic", topic + ":0", "--to-offset", "7", "--execute"}},
 		of(group, "--delete"),
 		of(group, "--delete"),
 		of(group, "--describe"),
@@ -93,8 +98,7 @@ func TestKafkasConsoleConsumerAndGroupToolPrintWhatTheyPrintOfKafkasBroker(t *te
 		name := r.main[strings.LastIndexByte(r.main, '.')+1:]
 		out := memberIDs.ReplaceAllString(comparable(t, r), "${1}-ID")
 		out = clientHosts.ReplaceAllString(out, "/HOST")
-		out = noSuchGroup.ReplaceAllString(out, "no such group")
-		if r.args[0] == "--list" {
+		if r.args[0] == "--list" || slices.Contains(r.args, "--all-groups") {
 			out = listedGroups(out)
 		}
 		fmt.Fprintf(&got, "$ %s %s\n%sexit %d\n\n", name, strings.ReplaceAll(strings.Join(r.args, " "), plan, "PLAN"), out, r.code)
@@ -109,7 +113,7 @@ func TestKafkasConsoleConsumerAndGroupToolPrintWhatTheyPrintOfKafkasBroker(t *te
 	require.Equal(t, string(want), got.String())
 }
 
-// listedGroups is what --list printed of the groups of this test, in order, with the heading.
+// listedGroups is what was printed of the groups of this test, in order, with the heading.
 func listedGroups(out string) string {
 	var heading, groups []string
 	for line := range strings.Lines(out) {
@@ -121,5 +125,5 @@ func listedGroups(out string) string {
 		}
 	}
 	slices.Sort(groups)
-	return strings.Join(append(heading, groups...), "")
+	return strings.Join(append(heading[:min(len(heading), 1)], groups...), "")
 }
