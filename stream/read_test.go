@@ -598,7 +598,7 @@ func TestF52_BC8_AnIndexThatIsCorruptIsNotKept(t *testing.T) {
 			"cut off":   good[:len(good)-1],
 			"zeros":     make([]byte, len(good)),
 			"empty":     {},
-			"bit flips": flip(good, len(good)-60),
+			"bit flips": flipByte(good, len(good)-60),
 		} {
 			require.NoError(t, r.store.Put(t.Context(), key, bad))
 			_, err := r.read(t.Context(), 1, 0, 100, all, false)
@@ -612,8 +612,8 @@ func TestF52_BC8_AnIndexThatIsCorruptIsNotKept(t *testing.T) {
 	})
 }
 
-// flip returns a copy with the bits of one byte turned.
-func flip(b []byte, at int) []byte {
+// flipByte returns a copy with the bits of one byte turned.
+func flipByte(b []byte, at int) []byte {
 	b = slices.Clone(b)
 	b[at] ^= 0xFF
 	return b
@@ -625,7 +625,7 @@ func TestF54_DamageInABlockIsToldAtItsOffsetAndWhatIsBeforeItIsServed(t *testing
 		key := DataKey(DefaultNamespace, 0)
 		good, err := r.store.Get(t.Context(), key)
 		require.NoError(t, err)
-		require.NoError(t, r.store.Put(t.Context(), key, flip(good, 2*1340))) // the magic of stream 1's third block
+		require.NoError(t, r.store.Put(t.Context(), key, flipByte(good, 2*1340))) // the magic of stream 1's third block
 		require.Equal(t, bases(0, 200), r.get(1, 0, 500, all))
 		_, err = r.read(t.Context(), 1, 200, 500, all, false)
 		var version *VersionError
