@@ -165,7 +165,7 @@ func (h *healthy) change(key string, edit func(b []byte) []byte) {
 
 func (h *healthy) dataKey(id catalog.ObjectID) string { return DataKey(DefaultNamespace, id) }
 
-func flip(at int) func([]byte) []byte {
+func flipAt(at int) func([]byte) []byte {
 	return func(b []byte) []byte {
 		b[(at+len(b))%len(b)] ^= 0x40
 		return b
@@ -321,19 +321,19 @@ var theWaysToBreak = map[string]broken{
 			return o
 		}
 	}},
-	"a footer is damaged": {kind: FoundBadObject, deep: false, do: func(h *healthy) { h.change(h.dataKey(h.set), flip(-8)) }},
-	"an index is damaged": {kind: FoundBadObject, deep: false, do: func(h *healthy) { h.change(h.dataKey(h.set), flip(-FooterSize-12)) }},
+	"a footer is damaged": {kind: FoundBadObject, deep: false, do: func(h *healthy) { h.change(h.dataKey(h.set), flipAt(-8)) }},
+	"an index is damaged": {kind: FoundBadObject, deep: false, do: func(h *healthy) { h.change(h.dataKey(h.set), flipAt(-FooterSize-12)) }},
 	"a composite that waits for its deletion is damaged": {kind: FoundBadObject, deep: false, do: func(h *healthy) {
-		h.change(h.dataKey(h.destroyed), flip(-8))
+		h.change(h.dataKey(h.destroyed), flipAt(-8))
 	}},
-	"a footer of another version":    {kind: FoundUnknownVersion, deep: false, do: func(h *healthy) { h.change(h.dataKey(h.set), flip(-1)) }},
-	"a composite of another version": {kind: FoundUnknownVersion, deep: false, do: func(h *healthy) { h.change(h.dataKey(h.composite), flip(0)) }},
+	"a footer of another version":    {kind: FoundUnknownVersion, deep: false, do: func(h *healthy) { h.change(h.dataKey(h.set), flipAt(-1)) }},
+	"a composite of another version": {kind: FoundUnknownVersion, deep: false, do: func(h *healthy) { h.change(h.dataKey(h.composite), flipAt(0)) }},
 	"an index holds other offsets": {kind: FoundBadIndex, deep: false, do: func(h *healthy) {
-		h.change(h.dataKey(h.set), flip(-FooterSize-indexEntrySize+15))
+		h.change(h.dataKey(h.set), flipAt(-FooterSize-indexEntrySize+15))
 	}},
-	"a block is damaged":         {kind: FoundBadObject, deep: true, do: func(h *healthy) { h.change(h.dataKey(h.set), flip(8)) }},
-	"a block of another version": {kind: FoundUnknownVersion, deep: true, do: func(h *healthy) { h.change(h.dataKey(h.set), flip(0)) }},
-	"a record of another stream": {kind: FoundBadObject, deep: true, do: func(h *healthy) { h.change(h.dataKey(h.component), flip(18)) }},
+	"a block is damaged":         {kind: FoundBadObject, deep: true, do: func(h *healthy) { h.change(h.dataKey(h.set), flipAt(8)) }},
+	"a block of another version": {kind: FoundUnknownVersion, deep: true, do: func(h *healthy) { h.change(h.dataKey(h.set), flipAt(0)) }},
+	"a record of another stream": {kind: FoundBadObject, deep: true, do: func(h *healthy) { h.change(h.dataKey(h.component), flipAt(18)) }},
 	"a record is shorter than it was": {kind: FoundBadRecord, deep: true, do: func(h *healthy) {
 		h.change(h.dataKey(h.set), func(b []byte) []byte { b[blockHeaderSize+28] = 2; return b })
 	}},
@@ -369,12 +369,12 @@ var theWaysToBreak = map[string]broken{
 		object := EncodeWALObject(WALHeader{Node: 1, Epoch: 0, Trim: -1}, []Record{Sentinel()})
 		require.NoError(h, h.base.Put(h.Context(), h.prefix.Key(WALKey{Epoch: 0, Start: Window}), object))
 	}},
-	"a header that is not the key's": {kind: FoundBadWAL, deep: false, do: func(h *healthy) { h.change(h.walKey(h.windows[1]), flip(31)) }},
+	"a header that is not the key's": {kind: FoundBadWAL, deep: false, do: func(h *healthy) { h.change(h.walKey(h.windows[1]), flipAt(31)) }},
 	"an object of the log is cut off": {kind: FoundBadWAL, deep: false, do: func(h *healthy) {
 		h.change(h.walKey(h.windows[1]), func(b []byte) []byte { return b[:len(b)-1] })
 	}},
-	"a log of another version": {kind: FoundUnknownVersion, deep: false, do: func(h *healthy) { h.change(h.walKey(h.windows[1]), flip(0)) }},
-	"a frame is damaged":       {kind: FoundBadWAL, deep: true, do: func(h *healthy) { h.change(h.walKey(h.windows[1]), flip(-1)) }},
+	"a log of another version": {kind: FoundUnknownVersion, deep: false, do: func(h *healthy) { h.change(h.walKey(h.windows[1]), flipAt(0)) }},
+	"a frame is damaged":       {kind: FoundBadWAL, deep: true, do: func(h *healthy) { h.change(h.walKey(h.windows[1]), flipAt(-1)) }},
 	"a trim offset goes back": {kind: FoundBadTrim, deep: false, do: func(h *healthy) {
 		h.putWAL(h.windows[2], Window-1, h.next(0, 1))
 	}},

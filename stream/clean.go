@@ -29,14 +29,15 @@ type cleanerOptions struct {
 }
 
 // cleaner removes the bytes of destroyed objects (GC-1 to GC-5). Bytes go first, then the mark: what a crash in between
-// leaves is deleted again, and an object that is not there counts as deleted. Its methods are for one goroutine.
+// leaves is deleted again, and an object that is not there counts as deleted. It is safe for concurrent use: one round runs at a time.
 type cleaner struct {
 	cleanerOptions
+	turn   turn
 	failed map[catalog.ObjectID]bool // could not be deleted last time; they come last
 }
 
 func newCleaner(o cleanerOptions) *cleaner {
-	return &cleaner{cleanerOptions: o, failed: map[catalog.ObjectID]bool{}}
+	return &cleaner{cleanerOptions: o, turn: newTurn(), failed: map[catalog.ObjectID]bool{}}
 }
 
 // run cleans until ctx ends, in every interval in which this node holds the metadata lease.
@@ -54,9 +55,13 @@ func (c *cleaner) run(ctx context.Context) {
 // round gives up ids whose time has passed and deletes objects whose grace is over (GC-2). Objects that cannot be deleted
 // are told of in the event and are no error.
 func (c *cleaner) round(ctx context.Context) (CleanedEvent, error) {
-	begun := time.Now()
 	var done CleanedEvent
-	var err error
+	err := c.turn.take(ctx)
+	if err != nil {
+		return done, err
+	}
+	defer c.turn.give()
+	begun := time.Now()
 	if done.Expired, err = c.catalog.ExpirePrepared(ctx); err != nil {
 		return done, err
 	}

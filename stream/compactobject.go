@@ -21,6 +21,10 @@ const (
 //
 // Each step is decided from a view of its own, and a step that meets a change made meanwhile ends the pass without error.
 func (c *compactor) objectRound(ctx context.Context, s catalog.StreamID, major bool) error {
+	if err := c.objectTurn.take(ctx); err != nil {
+		return err
+	}
+	defer c.objectTurn.give()
 	steps := []func(context.Context, streamView) error{c.dropDead, c.rebuildFirst, c.mergeSmall}
 	if major {
 		steps = append(steps, c.linkAll)

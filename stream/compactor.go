@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -73,7 +74,7 @@ type compactorOptions struct {
 }
 
 // compactor runs the two jobs of section 6: stream-set objects of the node, and objects of single streams that the node
-// leads. A set round and an object round may run side by side, two of a kind may not.
+// leads. It is safe for concurrent use: of each job one round runs at a time, and others wait for it.
 type compactor struct {
 	compactorOptions
 	config   compactConfig
@@ -81,13 +82,33 @@ type compactor struct {
 	// plan is planCompaction.
 	plan    func([]planObject, liveFrom, planLimits) (compactionPlan, error)
 	damaged damagedObjects
+	// setTurn and objectTurn are held by the round that runs.
+	setTurn, objectTurn turn
 }
 
 func newCompactor(o compactorOptions) *compactor {
 	return &compactor{
 		compactorOptions: o, config: o.cfg.compaction(), throttle: newThrottle(o.cfg.CompactBandwidth), plan: planCompaction,
+		setTurn: newTurn(), objectTurn: newTurn(),
 	}
 }
+
+// turn lets one caller in at a time.
+type turn chan struct{}
+
+func newTurn() turn { return make(turn, 1) }
+
+// take waits for the turn, unless ctx ends first. Who has it gives it back.
+func (t turn) take(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t turn) give() { <-t }
 
 // damagedObjects are those that were found not to be what was written. They stay as they are, for a repair, and what could
 // be compacted with them is not held up. It is safe for concurrent use.

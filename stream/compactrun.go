@@ -115,7 +115,7 @@ func (o openedStreams) since(by time.Time) []catalog.StreamID {
 }
 
 // roundNow runs what is due or not: stream-set rounds until nothing remains for another one, and a major pass over every
-// stream that the node leads. It must not run beside run.
+// stream that the node leads.
 func (c *compactor) roundNow(ctx context.Context) error {
 	for more := true; more; {
 		var err error

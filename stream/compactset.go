@@ -23,6 +23,10 @@ const minCommitBytes = 4 << 10
 // Everything is decided from one view. What changes meanwhile is found by the commit, which is refused or leaves out what
 // is dead by then; nothing is deleted before it (F-32).
 func (c *compactor) setRound(ctx context.Context) (more bool, err error) {
+	if err := c.setTurn.take(ctx); err != nil {
+		return false, err
+	}
+	defer c.setTurn.give()
 	v := c.catalog.View()
 	sets := c.ownSets(v)
 	taken, left, err := c.compactSets(ctx, v, sets)
