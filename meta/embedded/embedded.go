@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -74,6 +75,51 @@ func Open(path string, o Options) (*Backend, error) {
 	return b, nil
 }
 
+// OpenToRead opens a log that is there for reading alone. No process may have it open for writing; several may read it at the
+// same time. Nothing of the file is changed, and whatever would change it fails.
+//
+// Errors to match: those of [Open] under MustExist.
+func OpenToRead(path string) (*Backend, error) {
+	o := Options{MustExist: true, LockTimeout: time.Second}
+	if err := find(path, o); err != nil {
+		return nil, err
+	}
+	if err := verifyLocked(path, o.LockTimeout); err != nil {
+		return nil, advise(err)
+	}
+	b := &Backend{path: path, notify: make(chan struct{}, 1)}
+	var err error
+	if b.db, b.file, err = openBolt(path, o.LockTimeout, true); err != nil {
+		return nil, err
+	}
+	if err := b.readClusterID(""); err != nil {
+		return nil, errors.Join(err, b.db.Close())
+	}
+	return b, nil
+}
+
+// Restore makes a file that begins with the state of a snapshot: its head is the snapshot's index, and no entry is in it.
+// When it returns nil the file is whole and on disk; before, there is none. A file that is there is left alone, and the
+// error matches [fs.ErrExist].
+func Restore(path, clusterID string, index uint64, snapshot []byte) error {
+	if _, err := os.Lstat(path); err == nil {
+		return &fs.PathError{Op: "restore", Path: path, Err: fs.ErrExist}
+	} else if !os.IsNotExist(err) {
+		return err
+	}
+	err := create(path, clusterID, func(tx *bbolt.Tx) error {
+		return errors.Join(
+			putMeta(tx, keyHead, encodeIndexes(index)),
+			putMeta(tx, keySnapshots, encodeIndexes(index)),
+			tx.Bucket(bucketSnap).Put(indexKey(index), snapshot),
+		)
+	})
+	if err != nil {
+		return fmt.Errorf("meta: making %s: %w", path, err)
+	}
+	return nil
+}
+
 // find makes sure that there is a file, and makes one where it may.
 func find(path string, o Options) error {
 	info, err := os.Stat(path)
@@ -81,7 +127,7 @@ func find(path string, o Options) error {
 	case os.IsNotExist(err) && o.MustExist:
 		return &meta.MissingError{Path: path}
 	case os.IsNotExist(err):
-		if err := create(path, o.ClusterID); err != nil {
+		if err := create(path, o.ClusterID, func(*bbolt.Tx) error { return nil }); err != nil {
 			return fmt.Errorf("meta: making %s: %w", path, err)
 		}
 		return nil
@@ -109,8 +155,9 @@ func advise(err error) error {
 	return fmt.Errorf("%w: the file is damaged; restore it from a copy, or start with an empty data directory", err)
 }
 
-// create makes the file under another name and gives it its own when it is whole and on disk.
-func create(path, clusterID string) error {
+// create makes the file under another name, lets fill put something into it, and gives it its own name when it is whole and on
+// disk.
+func create(path, clusterID string, fill func(*bbolt.Tx) error) error {
 	if clusterID == "" {
 		return errors.New("a cluster id is needed")
 	}
@@ -122,7 +169,7 @@ func create(path, clusterID string) error {
 	if err != nil {
 		return err
 	}
-	err = db.Update(func(tx *bbolt.Tx) error { return initialise(tx, clusterID) })
+	err = db.Update(func(tx *bbolt.Tx) error { return errors.Join(initialise(tx, clusterID), fill(tx)) })
 	if err = errors.Join(err, db.Close()); err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ import (
 //	+--------+------+
 //
 // The keys of log are consecutive and end at head. They begin at 1, or at or before the entry that follows the older of
-// two snapshots.
+// two snapshots, or the only snapshot of a log that was restored from it.
 const formatVersion = "1"
 
 var (

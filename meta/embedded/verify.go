@@ -139,7 +139,7 @@ func (v *verifier) check() error {
 	return v.checkRange(heads[0])
 }
 
-// checkRange makes sure that the entries and the older of two snapshots lead up to the head without a hole.
+// checkRange makes sure that the older snapshot, or the only one, and the entries lead up to the head without a hole.
 func (v *verifier) checkRange(head uint64) error {
 	n := uint64(len(v.entries))
 	if n > 0 && v.entries[n-1] != head || n > head {
@@ -149,7 +149,7 @@ func (v *verifier) checkRange(head uint64) error {
 		return damaged(v.path, "bucket snap", 0, fmt.Errorf("the newest snapshot is %d and the head is %d", v.snapshots[k-1], head))
 	}
 	covered := uint64(0)
-	if len(v.snapshots) == keptSnapshots {
+	if len(v.snapshots) > 0 {
 		covered = v.snapshots[0]
 	}
 	if first := head + 1 - n; first > covered+1 {

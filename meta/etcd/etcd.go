@@ -33,8 +33,26 @@ var _ meta.Backend = (*Backend)(nil)
 // Errors to match: [*meta.MissingError] under MustExist, [*meta.ClusterIDError], [*meta.VersionError] for a log that a newer
 // version made, [meta.ErrUnavailable] when ctx ended before etcd answered.
 func Open(ctx context.Context, c Config) (*Backend, error) {
+	b, err := dial(c)
+	if err != nil {
+		return nil, err
+	}
+	revision, err := b.prepare(ctx)
+	if err != nil {
+		b.end()
+		_ = b.client.Close() // nothing was done over it
+		return nil, err
+	}
+	go b.watch(revision)
+	return b, nil
+}
+
+// dial returns a backend that has found nothing yet. It does not wait for etcd, except to show who the user is.
+func dial(c Config) (*Backend, error) {
 	c = c.withDefaults()
-	b := &Backend{config: c, keys: keys{"/tidemark/" + c.Name + "/"}, notify: make(chan struct{}, 1), watched: make(chan struct{})}
+	b := &Backend{
+		config: c, keys: keys{"/tidemark/" + c.Name + "/"}, notify: make(chan struct{}, 1), watched: make(chan struct{}),
+	}
 	b.life, b.end = context.WithCancel(context.Background())
 	var err error
 	b.client, err = clientv3.New(clientv3.Config{
@@ -43,14 +61,10 @@ func Open(ctx context.Context, c Config) (*Backend, error) {
 		Logger: zap.NewNop(), Context: b.life,
 	})
 	if err != nil {
+		err = b.readFailed(context.Background(), err)
 		b.end()
-		return nil, b.readFailed(ctx, err)
+		return nil, err
 	}
-	revision, err := b.prepare(ctx)
-	if err != nil {
-		return nil, errors.Join(err, b.client.Close())
-	}
-	go b.watch(revision)
 	return b, nil
 }
 

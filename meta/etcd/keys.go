@@ -20,7 +20,7 @@ import (
 //	claim/KEY                  value of an expiring key, on a lease
 //
 // The indexes of log are consecutive and end at head. They begin at 1, or at or before the entry that follows the older of
-// two snapshots. ATTEMPT is random: two nodes that store the same snapshot never write into each other's parts.
+// two snapshots, or the only snapshot of a log that was restored from it. ATTEMPT is random: two nodes that store the same snapshot never write into each other's parts.
 const formatVersion = 1
 
 const (

@@ -1,0 +1,141 @@
+package meta
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tidemark-io/tidemark/stream/catalog"
+)
+
+// Inspection is what a look at all that a backend holds has found.
+type Inspection struct {
+	// Where is the backend's name for itself, and ClusterID whose log it is.
+	Where, ClusterID string
+	// First is the index of the oldest entry that is there, Head that of the newest ever; there are Entries, of EntryBytes.
+	First, Head uint64
+	Entries     int
+	EntryBytes  int64
+	// Snapshot is the index of the newest snapshot, of SnapshotBytes; 0 for none.
+	Snapshot      uint64
+	SnapshotBytes int
+	// State is what the log says, as of Head, or as of the last entry before one that cannot be read.
+	State *State
+	// Findings are what is wrong. A log without any is whole.
+	Findings []error
+}
+
+// Inspect reads everything in a backend and changes nothing. Whatever a reader of the log would stop at is a finding, and so
+// is a snapshot that is not what the entries before it make, and an invariant of streams that does not hold. The error says
+// why the look could not be taken.
+func Inspect(ctx context.Context, b Backend) (*Inspection, error) {
+	i := &Inspection{Where: b.String(), ClusterID: b.ClusterID(), State: Empty()}
+	var err error
+	if i.Head, err = b.Head(ctx); err != nil {
+		return nil, err
+	}
+	index, data, err := b.Snapshot(ctx)
+	switch {
+	case isCorrupt(err):
+		i.found(err)
+	case err != nil:
+		return nil, err
+	}
+	i.Snapshot, i.SnapshotBytes = index, len(data)
+	if i.First, err = firstEntry(ctx, b, i.Head); err != nil {
+		return nil, err
+	}
+	if data != nil {
+		i.readSnapshot(data)
+	}
+	if err := i.readEntries(ctx, b, data); err != nil {
+		return nil, err
+	}
+	for _, broken := range catalog.Check(catalogView{i.State}) {
+		i.found(fmt.Errorf("meta: %s: %w", i.Where, broken))
+	}
+	return i, nil
+}
+
+func (i *Inspection) found(err error) { i.Findings = append(i.Findings, err) }
+
+func (i *Inspection) corrupt(item string, index uint64, err error) {
+	i.found(&CorruptError{Where: i.Where, Item: item, Index: index, Err: err})
+}
+
+func isCorrupt(err error) bool {
+	var corrupt *CorruptError
+	return errors.As(err, &corrupt)
+}
+
+// firstEntry finds the oldest entry that is there, by halves. It is head+1 when there is none.
+func firstEntry(ctx context.Context, b Backend, head uint64) (uint64, error) {
+	low, high := uint64(1), head+1 // everything below low is gone, high is there or behind the head
+	for low < high {
+		middle := low + (high-low)/2
+		_, err := b.Read(ctx, middle, 1)
+		switch {
+		case errors.Is(err, ErrTruncated):
+			low = middle + 1
+		case err != nil:
+			return 0, err
+		default:
+			high = middle
+		}
+	}
+	return low, nil
+}
+
+func (i *Inspection) readSnapshot(data []byte) {
+	s, err := DecodeSnapshot(data)
+	switch {
+	case err != nil:
+		i.corrupt("snapshot", i.Snapshot, err)
+	case s.index != i.Snapshot:
+		i.corrupt("snapshot", i.Snapshot, fmt.Errorf("it is of %d", s.index))
+	default:
+		i.State = s
+	}
+}
+
+// readEntries decodes every entry and applies those behind the snapshot. When all entries are there, the snapshot must be
+// what they make.
+func (i *Inspection) readEntries(ctx context.Context, b Backend, snapshot []byte) error {
+	broken := i.State.index < i.Snapshot // without the snapshot there is nothing to go on from
+	replay := i.First == 1 && snapshot != nil && !broken
+	replayed := Empty()
+	for next := i.First; next <= i.Head; {
+		entries, err := b.Read(ctx, next, readBatch)
+		if err != nil {
+			return err
+		}
+		if len(entries) == 0 {
+			i.found(&GapError{Where: i.Where, Want: next, Head: i.Head})
+			return nil
+		}
+		for _, data := range entries {
+			i.Entries++
+			i.EntryBytes += int64(len(data))
+			e, err := DecodeEntry(data)
+			if err != nil {
+				i.corrupt("log entry", next, err)
+				broken, replay = broken || next > i.State.index, false
+			}
+			if replay && next <= i.Snapshot {
+				replayed, _ = replayed.Apply(next, e)
+				if next == i.Snapshot && !bytes.Equal(replayed.EncodeSnapshot(), i.State.EncodeSnapshot()) {
+					i.corrupt("snapshot", i.Snapshot, errors.New("it is not what the entries before it make"))
+				}
+			}
+			if !broken && next == i.State.index+1 {
+				i.State, _ = i.State.Apply(next, e)
+			}
+			next++
+		}
+	}
+	if !broken && i.State.index < i.Head {
+		i.found(&GapError{Where: i.Where, Want: i.State.index + 1, Head: i.Head})
+	}
+	return nil
+}
