@@ -17,7 +17,7 @@ type JournalOptions struct {
 	FS    vfs.FS
 	Dir   string // the data directory
 	Bytes int64  // reserved on the disk while it is in use; 0 is 128 MiB
-	From  int    // from how many dirty logs on the journal is used; 0 is 4
+	From  int    // from how many dirty logs on the journal is used; 0 is 2
 
 	// Failed is called once when the journal is given up, on the goroutine that did the work: from then on every log is
 	// synced by itself. Nothing that was acknowledged depends on it being told. Nil: nobody is.
@@ -27,7 +27,7 @@ type JournalOptions struct {
 const (
 	// defaultJournalFrom is from how many dirty logs on one sync of the journal takes less time than as many syncs side by
 	// side (see docs/performance.md).
-	defaultJournalFrom = 4
+	defaultJournalFrom = 2
 
 	// journalRoundBytes bounds one round, and its memory.
 	journalRoundBytes = 4 << 20
