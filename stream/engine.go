@@ -2,43 +2,233 @@ package stream
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
 
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// Engine runs the streams of one node under one epoch.
+// Engine runs the streams of one node under one of its epochs.
+//
+//	Append --> gate --> WAL: one PUT for all that came together --> log cache --> acknowledged
+//	                                                                    |
+//	Fetch  <-- log cache, block cache, data objects <-- catalog <-- uploader --> trim and delete of the WAL
+//
+// It is safe for concurrent use. An engine that has failed acknowledges nothing more, see [Engine.Err].
 type Engine struct {
 	options Options
 	node    catalog.Node
+	prefix  WALPrefix
+
+	gate     *gate
+	wal      *walWriter
+	trimmer  *walTrimmer
+	cache    *logCache
+	uploader *uploader
+	reader   *objectReader
+	compact  *compactor
+	clean    *cleaner
+
+	ctx    context.Context // ends the background loops
+	cancel context.CancelFunc
+	all    sync.WaitGroup
+	closed chan struct{} // when Close has ended
+
+	mu struct {
+		sync.Mutex
+		streams map[catalog.StreamID]*Stream
+		failed  error // or that the engine was closed
+		closing bool
+	}
 }
 
-// Open starts the engine.
-func Open(ctx context.Context, o Options) (*Engine, error) { panic("not yet") }
+// Node returns the node and the epoch that the engine runs under.
+func (e *Engine) Node() catalog.Node { return e.node }
 
-// CreateStreams makes streams.
-func (e *Engine) CreateStreams(ctx context.Context, count int) (catalog.StreamID, error) {
-	return e.options.Catalog.CreateStreams(ctx, e.node, count)
+// Err is why the engine takes no appends, nil while it does. After a failure it matches [ErrWALFailed], and besides that
+// [ErrFenced] if another process has taken the node over, or [ErrEngineFailed] if an invariant is broken. What was not
+// acknowledged then may or may not be found by recovery. The owner closes the engine and opens another one, which gets a
+// new epoch.
+func (e *Engine) Err() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.mu.failed
 }
 
-// OpenStream opens.
+// fail ends the engine for the first error: nothing is acknowledged any more. It does not block.
+func (e *Engine) fail(err error) {
+	if !errors.Is(err, ErrWALFailed) {
+		err = fmt.Errorf("%w: %w", ErrWALFailed, err)
+	}
+	e.mu.Lock()
+	if e.mu.failed != nil {
+		e.mu.Unlock()
+		return
+	}
+	e.mu.failed = err
+	streams := slices.Collect(maps.Values(e.mu.streams))
+	closing := e.mu.closing
+	e.mu.Unlock()
+	e.gate.fail(err)
+	for _, s := range streams {
+		s.refuse(err)
+	}
+	e.wal.fail(err)
+	if e.options.Events.Failed != nil && !closing {
+		e.options.Events.Failed(FailedEvent{err})
+	}
+}
+
+// usable is nil while the engine takes calls.
+func (e *Engine) usable() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.mu.failed == nil && e.mu.closing {
+		return ErrClosed
+	}
+	return e.mu.failed
+}
+
+// refusal is what an error of the catalog means: one that says that the node has a newer epoch ends the engine (UP-5).
+func (e *Engine) refusal(err error) error {
+	if !errors.Is(err, catalog.ErrNodeEpochMismatch) {
+		return err
+	}
+	e.fail(fmt.Errorf("%w: %w", ErrFenced, err))
+	return e.Err()
+}
+
+// CreateStreams makes count streams, closed and empty, with consecutive ids, and returns the first. See
+// [catalog.Catalog.CreateStreams].
+func (e *Engine) CreateStreams(ctx context.Context, count int) (first catalog.StreamID, err error) {
+	if err := e.usable(); err != nil {
+		return 0, err
+	}
+	first, err = e.options.Catalog.CreateStreams(ctx, e.node, count)
+	return first, e.refusal(err)
+}
+
+// OpenStream makes this node the owner of a stream under an epoch above all its earlier ones, and returns it. To open one
+// that is open here in that epoch returns it again. Errors are those of [catalog.Catalog.OpenStream], and the engine's.
 func (e *Engine) OpenStream(ctx context.Context, id catalog.StreamID, epoch int64) (*Stream, error) {
-	panic("not yet")
+	if err := e.usable(); err != nil {
+		return nil, err
+	}
+	var row catalog.Stream
+	c := e.options.Catalog
+	err := retry(ctx, func() (err error) { row, err = c.OpenStream(ctx, e.node, id, epoch); return err })
+	if err != nil {
+		return nil, e.refusal(err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.mu.failed != nil:
+		return nil, e.mu.failed
+	case e.mu.closing:
+		return nil, ErrClosed
+	}
+	s := e.mu.streams[id]
+	if s == nil || s.epoch != epoch {
+		s = newStream(e, row)
+		e.mu.streams[id] = s
+	}
+	return s, nil
 }
 
-// Upload forces an upload of everything confirmed so far and waits until it is committed.
-func (e *Engine) Upload(ctx context.Context) error { panic("not yet") }
+// forget drops a stream that was closed.
+func (e *Engine) forget(s *Stream) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.mu.streams[s.id] == s {
+		delete(e.mu.streams, s.id)
+	}
+}
 
-// Compact runs a round.
-func (e *Engine) Compact(ctx context.Context) error { panic("not yet") }
+// openStreams returns the streams that are open here.
+func (e *Engine) openStreams() []*Stream {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Collect(maps.Values(e.mu.streams))
+}
 
-// Clean runs a round.
-func (e *Engine) Clean(ctx context.Context) error { panic("not yet") }
+// DeleteStream deletes a stream that is closed, at the epoch of its last opening (STR-6). Its objects go when they hold
+// nothing else. One that does not exist is no error. Errors are those of [catalog.Catalog.DeleteStream], and the engine's.
+func (e *Engine) DeleteStream(ctx context.Context, id catalog.StreamID, epoch int64) error {
+	if err := e.usable(); err != nil {
+		return err
+	}
+	c := e.options.Catalog
+	return e.refusal(retry(ctx, func() error { return c.DeleteStream(ctx, e.node, id, epoch) }))
+}
 
-// Failover takes over the log of a dead node.
-func (e *Engine) Failover(ctx context.Context, dead catalog.NodeID) error { panic("not yet") }
+// committed is told by the uploader of each block, in order, once it is committed.
+func (e *Engine) committed(b *cacheBlock) { e.trimmer.committed(b.lastOffset) }
 
-// Err is why the engine takes no appends.
-func (e *Engine) Err() error { panic("not yet") }
+// stored is told by the WAL of each object, in order, once it and all before it are stored.
+func (e *Engine) stored(g *walGroup) {
+	e.trimmer.stored(g)
+	if e.options.Events.Acknowledged != nil {
+		e.options.Events.Acknowledged(AcknowledgedEvent{
+			Window: g.window, Records: len(g.items), Bytes: g.size, Waited: time.Since(g.first),
+		})
+	}
+}
 
-// Close closes.
-func (e *Engine) Close(ctx context.Context) error { panic("not yet") }
+// Close ends the engine cleanly (3.11): it refuses appends, waits for those that were submitted, uploads and commits
+// everything, closes the streams, and notes in the catalog that nothing is left to recover. Every goroutine of the engine
+// has ended when it returns, whatever it returns.
+//
+// When ctx ends first, or the engine has failed, the engine ends as by a crash: what was acknowledged is in the WAL, and
+// the next [Open] recovers it. Close returns why, once; calls after the first one wait for it and return nil.
+func (e *Engine) Close(ctx context.Context) error {
+	e.mu.Lock()
+	if e.mu.closing {
+		e.mu.Unlock()
+		<-e.closed
+		return nil
+	}
+	e.mu.closing = true
+	err := e.mu.failed
+	e.mu.Unlock()
+	defer close(e.closed)
+	if err == nil {
+		err = e.closeCleanly(ctx)
+	}
+	e.stop()
+	return err
+}
+
+func (e *Engine) closeCleanly(ctx context.Context) error {
+	e.gate.fail(ErrClosed)
+	for _, s := range e.openStreams() {
+		s.refuse(ErrClosed)
+	}
+	if err := e.wal.close(ctx); err != nil {
+		return err
+	}
+	if err := e.uploader.force(ctx); err != nil {
+		return err
+	}
+	if err := e.recovery(e.node, e.prefix, e.uploader).closeStreams(ctx); err != nil {
+		return err
+	}
+	c := e.options.Catalog
+	return retry(ctx, func() error { return c.CloseWAL(ctx, e.node, e.wal.nextWindow()) })
+}
+
+// stop ends what runs, and fails what is still on its way.
+func (e *Engine) stop() {
+	e.fail(fmt.Errorf("%w: the engine", ErrClosed))
+	e.cancel()
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = e.wal.close(ended) // what it waited for has failed
+	e.uploader.close()
+	e.reader.close()
+	e.all.Wait()
+}

@@ -1,8 +1,10 @@
 package stream
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/tidemark-io/tidemark/objstore"
@@ -32,6 +34,11 @@ type Options struct {
 	// refresh of its liveness key began. A node that holds the lock of its metadata file passes time.Now. It must not
 	// block. A group of appends that was sealed on a proof older than Config.WALMaxPutAge is not acknowledged (WAL-12).
 	Proof func() time.Time
+	// Leads reports whether this node holds the metadata lease: it removes what is destroyed then, for all nodes. nil is
+	// always. Adopts reports whether this node compacts the stream-set objects of another one, which is not alive; nil is
+	// none. Neither may block.
+	Leads  func() bool
+	Adopts func(catalog.NodeID) bool
 	// Events receives what happens.
 	Events Events
 	// Config has the settings; the zero value is [DefaultConfig].
@@ -99,8 +106,7 @@ type Config struct {
 	CompactBandwidth int64
 
 	// GCInterval is the pause between two rounds of the cleaner, GCGrace how long a destroyed object stays, GCBatch how many
-	// are removed in one round. The cleaner runs while GCEnabled answers true: on the holder of the metadata lease; nil is
-	// always.
+	// are removed in one round. GCEnabled is Options.Leads.
 	GCInterval, GCGrace time.Duration
 	GCBatch             int
 	GCEnabled           func() bool
@@ -215,14 +221,31 @@ func (c Config) check() error {
 	return nil
 }
 
+// withDefaults fills in what was left out.
+func (o Options) withDefaults() Options {
+	if o.Config.WALBatchBytes == 0 && o.Config.CacheWALSize == 0 {
+		o.Config = DefaultConfig()
+	}
+	o.Config.GCEnabled = o.Leads
+	if o.Namespace == "" {
+		o.Namespace = DefaultNamespace
+	}
+	if o.Incarnation == [16]byte{} {
+		_, _ = rand.Read(o.Incarnation[:]) // never fails
+	}
+	return o
+}
+
 // maxInflight bounds how far a writer may run ahead of its first unfinished window; recovery relies on it (WAL-16).
 const maxInflight = 64
 
+// walLimits are the settings of the WAL. Its own bound on what is on its way is left open: the gate in front of it counts
+// the same bytes, and admits records together that the bound would take apart.
 func (c Config) walLimits() walLimits {
 	return walLimits{
 		batchBytes:    c.WALBatchBytes,
 		batchInterval: c.WALBatchInterval,
-		maxUnflushed:  c.WALMaxUnflushed,
+		maxUnflushed:  math.MaxInt64,
 		inflight:      int64(c.WALInflight),
 		maxPutAge:     c.WALMaxPutAge,
 	}

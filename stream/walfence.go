@@ -140,8 +140,14 @@ func (t *walTakeover) readHeader(ctx context.Context, key string, size int64) (w
 	if err == nil {
 		err = h.Check(key, t.prefix.Node, parsed, size)
 	}
+	if err == nil && h.Epoch > parsed.Epoch && size != fenceSize {
+		err = source{object: key}.at(32).differs("node epoch of an object that is no fence", parsed.Epoch, h.Epoch)
+	}
 	return walObject{key: key, size: size, header: h}, err
 }
+
+// fenceSize is the length of a fence: a header and a sentinel.
+const fenceSize = walHeaderSizeV1 + frameHeaderSize + RecordHeaderSize
 
 // fence makes sure that a fence stands at the first window that the epoch has not written, and returns that window (step
 // 4).

@@ -180,25 +180,35 @@ func (t *walTrimmer) deleteCovered(ctx context.Context) bool {
 	t.mu.Lock()
 	windows, persisted := t.mu.ledger.deletable(), t.mu.ledger.persisted
 	t.mu.Unlock()
-	ok := true
-	for part := range slices.Chunk(windows, objstore.MaxPage) {
-		keys := make([]string, len(part))
-		for i, window := range part {
-			keys[i] = t.writer.key(window)
+	if len(windows) == 0 {
+		return true
+	}
+	keys := make([]string, len(windows))
+	for i, window := range windows {
+		keys[i] = t.writer.key(window)
+	}
+	if err := deleteAll(ctx, t.writer.store, keys); err != nil { // to delete again what is gone costs nothing
+		if t.events.WALDeleteFailed != nil && ctx.Err() == nil {
+			t.events.WALDeleteFailed(FailedEvent{err})
 		}
-		if err := t.writer.store.Delete(ctx, keys...); err != nil {
-			ok = false
-			if t.events.WALDeleteFailed != nil && ctx.Err() == nil {
-				t.events.WALDeleteFailed(FailedEvent{err})
-			}
-			continue // deleting again what is gone costs nothing
-		}
-		t.mu.Lock()
-		t.mu.ledger.deleted(part)
-		t.mu.Unlock()
-		if t.events.WALDeleted != nil {
-			t.events.WALDeleted(WALDeletedEvent{Keys: keys, Trim: persisted})
+		return false
+	}
+	t.mu.Lock()
+	t.mu.ledger.deleted(windows)
+	t.mu.Unlock()
+	if t.events.WALDeleted != nil {
+		t.events.WALDeleted(WALDeletedEvent{Keys: keys, Trim: persisted})
+	}
+	return true
+}
+
+// deleteAll removes objects, so many at once. It tries all of them, and returns the first error.
+func deleteAll(ctx context.Context, store objstore.Store, keys []string) error {
+	var first error
+	for part := range slices.Chunk(keys, objstore.MaxPage) {
+		if err := store.Delete(ctx, part...); err != nil && first == nil {
+			first = err
 		}
 	}
-	return ok
+	return first
 }

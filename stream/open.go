@@ -1,0 +1,190 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/stream/catalog"
+)
+
+// Open begins a new epoch of the node, ends the log of the epoch before it, commits what that one had acknowledged and not
+// committed, and starts the engine (3.6). It does so whatever became of the process that ran the older epoch: should that
+// one still live, it acknowledges nothing any more once Open has returned.
+//
+// Streams that the node had opened are closed then. After a clean [Engine.Close] there is nothing to recover, and Open
+// costs one listing and two calls of the catalog. While a store or the catalog cannot be reached Open waits, as long as ctx
+// allows; ctx has no part in the engine after that.
+//
+// It refuses, and changes nothing but the node's epoch: [ErrInvalidOptions]; an [*EpochTakenError]; a log that is not whole:
+// [ErrCorrupt], a [*VersionError], an [*UnknownKeyError], a [*WALGapError], a [*RecoverError]. An error that matches
+// [catalog.ErrNodeEpochMismatch] or [ErrFenced] says that a later Open of the same node has begun.
+func Open(ctx context.Context, o Options) (*Engine, error) {
+	o = o.withDefaults()
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	e := &Engine{options: o, prefix: WALPrefix{Cluster: o.Cluster, Node: o.Node}, closed: make(chan struct{})}
+	e.mu.streams = map[catalog.StreamID]*Stream{}
+	epoch, err := e.register(ctx, catalog.Registration{
+		ID: o.Node, Expected: -1, Incarnation: o.Incarnation, Address: o.Address, Slots: o.Slots,
+	})
+	if err != nil {
+		return nil, err
+	}
+	e.node = catalog.Node{ID: o.Node, Epoch: epoch}
+	start, err := e.takeOver(ctx, e.node, e.prefix)
+	if err != nil {
+		return nil, err
+	}
+	if err := retry(ctx, func() error { return o.Catalog.OpenWAL(ctx, e.node, start) }); err != nil {
+		return nil, err
+	}
+	e.run(start)
+	if o.Events.Opened != nil {
+		o.Events.Opened(OpenedEvent{Node: e.node, Start: start, Took: time.Since(began)})
+	}
+	return e, nil
+}
+
+// register begins a node's next epoch (step 1).
+func (e *Engine) register(ctx context.Context, r catalog.Registration) (epoch int64, err error) {
+	c := e.options.Catalog
+	err = retry(ctx, func() (err error) { epoch, err = c.RegisterNode(ctx, r); return err })
+	return epoch, err
+}
+
+// takeOver does what lies between a node's registration and its next log: steps 1 to 6, and closing its streams (WAL-31).
+// It returns where the next log may begin.
+func (e *Engine) takeOver(ctx context.Context, node catalog.Node, prefix WALPrefix) (start int64, err error) {
+	if err := e.checkEpoch(ctx, node, prefix); err != nil {
+		return 0, err
+	}
+	// The log that ends must be an older epoch's: one view has to say that the node is in this epoch and which log it had.
+	// A process that slept and was overtaken would put a fence of an older epoch into a newer one's log.
+	state, _ := e.options.Catalog.View().Node(node.ID)
+	if state.Epoch != node.Epoch {
+		return 0, fmt.Errorf("%w: node %d is in epoch %d by now, this one is %d",
+			catalog.ErrNodeEpochMismatch, node.ID, state.Epoch, node.Epoch)
+	}
+	start = state.WALStart
+	uploader := newUploader(e.uploaderOptions(node, nil))
+	defer uploader.close()
+	recovery := e.recovery(node, prefix, uploader)
+	if state.WALEpoch >= 0 { // otherwise it was closed cleanly (step 2)
+		found, err := recovery.recover(ctx, state.WALEpoch, state.WALStart)
+		if err != nil {
+			return 0, err
+		}
+		start = found.To + Window
+		if e.options.Events.Recovered != nil {
+			e.options.Events.Recovered(found)
+		}
+	}
+	return start, recovery.closeStreams(ctx)
+}
+
+// checkEpoch refuses an epoch of which objects exist already (step 1), and keys that this program does not know (KEY-1).
+func (e *Engine) checkEpoch(ctx context.Context, node catalog.Node, prefix WALPrefix) error {
+	listed, err := listAll(ctx, e.options.WAL, prefix.String())
+	if err != nil {
+		return err
+	}
+	for _, o := range listed {
+		key, err := prefix.Parse(o.Key)
+		if err != nil {
+			return err
+		}
+		if key.Epoch >= node.Epoch {
+			return &EpochTakenError{Key: o.Key, Epoch: node.Epoch}
+		}
+	}
+	return nil
+}
+
+func (e *Engine) recovery(node catalog.Node, prefix WALPrefix, u *uploader) *walRecovery {
+	return &walRecovery{
+		catalog: e.options.Catalog, node: node, store: e.options.WAL, prefix: prefix,
+		readahead: e.options.Config.WALReadahead, block: e.options.Config.recoverBlock(), commit: u.uploadRecords,
+	}
+}
+
+func (e *Engine) uploaderOptions(node catalog.Node, cache *logCache) uploaderOptions {
+	return uploaderOptions{
+		data: e.options.Data, catalog: e.options.Catalog, node: node, namespace: e.options.Namespace,
+		cfg: e.options.Config, cache: cache, events: e.options.Events, committed: e.committed, failed: e.fail,
+	}
+}
+
+// run makes the parts of the engine and starts its loops.
+func (e *Engine) run(start int64) {
+	o := e.options
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.cache = newLogCache(o.Config, func() { e.gate.recheck() })
+	e.gate = newGate(o.Config.WALMaxUnflushed, o.Config.CacheWALSize, e.cache.cost, func() { e.uploader.kick() })
+	e.trimmer = newWALTrimmer(o.Events, o.Config.WALTrimPersist, e.fail)
+	hooks := walHooks{proof: o.Proof, stored: e.stored, retried: o.Events.PutRetried}
+	e.wal = newWALWriter(o.WAL, e.prefix, e.node.Epoch, start, o.Config.walLimits(), hooks)
+	e.trimmer.writer = e.wal
+	e.uploader = newUploader(e.uploaderOptions(e.node, e.cache))
+	e.reader = newObjectReader(readerOptions{
+		data: o.Data, catalog: o.Catalog, namespace: o.Namespace, cfg: o.Config, cache: e.cache,
+	})
+	e.startMaintenance()
+	e.all.Go(func() { e.trimmer.run(e.ctx) })
+	e.all.Go(func() { e.removeOldEpochs(e.ctx, e.node, e.prefix) })
+}
+
+// removeOldEpochs deletes what older epochs of the node left: everything that they acknowledged is committed by now
+// (WAL-24). Young fences stay (WAL-22). What cannot be removed is tried again until ctx ends.
+func (e *Engine) removeOldEpochs(ctx context.Context, node catalog.Node, prefix WALPrefix) {
+	for {
+		err := e.tryRemoveOldEpochs(ctx, node, prefix)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		if e.options.Events.WALDeleteFailed != nil {
+			e.options.Events.WALDeleteFailed(FailedEvent{err})
+		}
+		if pause(ctx, deleteRetry) != nil {
+			return
+		}
+	}
+}
+
+func (e *Engine) tryRemoveOldEpochs(ctx context.Context, node catalog.Node, prefix WALPrefix) error {
+	listed, err := listAll(ctx, e.options.WAL, prefix.String())
+	if err != nil {
+		return err
+	}
+	var keys []string
+	for _, o := range listed {
+		key, err := prefix.Parse(o.Key)
+		if err != nil || key.Epoch >= node.Epoch {
+			continue // it came after the check, and is not ours
+		}
+		keep, err := e.isYoungFence(ctx, o, key)
+		if err != nil {
+			return err
+		}
+		if !keep {
+			keys = append(keys, o.Key)
+		}
+	}
+	return deleteAll(ctx, e.options.WAL, keys)
+}
+
+// isYoungFence reports whether an object is a fence that must be kept still, or gone already.
+func (e *Engine) isYoungFence(ctx context.Context, o objstore.Info, key WALKey) (bool, error) {
+	if time.Since(o.Modified) >= e.options.Config.WALFenceRetention {
+		return false, nil
+	}
+	h, err := readWALHeader(ctx, e.options.WAL, o.Key, o.Size)
+	if errors.Is(err, errVanished) {
+		return true, nil
+	}
+	return err == nil && h.Epoch > key.Epoch, err
+}
