@@ -171,10 +171,31 @@ func newBurst(ctx context.Context, v *variant, partitions int) (*burst, error) {
 	}
 	request := kmsg.NewPtrProduceRequest()
 	request.Acks, request.TimeoutMillis, request.Topics = -1, 60_000, []kmsg.ProduceRequestTopic{to}
-	return &burst{
+	b := &burst{
 		variant: v, partitions: partitions, client: c, request: request,
 		broker: c.Broker(int(described.Brokers[0].NodeID)),
-	}, nil
+	}
+	if err := b.accepted(ctx); err != nil {
+		return fail(err)
+	}
+	return b, nil
+}
+
+// accepted sends the request until the server takes it: Kafka answers the creation of a topic before it leads the partitions.
+func (b *burst) accepted(ctx context.Context) error {
+	for {
+		response, err := b.broker.Request(ctx, b.request)
+		if err != nil {
+			return err
+		}
+		err = refusal(response.(*kmsg.ProduceResponse), b.partitions)
+		if err == nil || !kerr.IsRetriable(err) {
+			return err
+		}
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 // fewest is how many requests make a measurement, however long they take.
