@@ -54,12 +54,15 @@ type unit struct {
 }
 
 // isLoaded reports whether the records are there, without waiting.
-func (u *unit) isLoaded() bool {
+func (u *unit) isLoaded() bool { return !u.isPending() && u.err == nil }
+
+// isPending reports whether the unit is on its way.
+func (u *unit) isPending() bool {
 	select {
 	case <-u.done:
-		return u.err == nil
-	default:
 		return false
+	default:
+		return true
 	}
 }
 

@@ -218,12 +218,10 @@ func (o *objectReader) readUnits(
 	}
 	defer o.demand.Release(share)
 	s.hold(o.blocks, n)
+	s.grow(o.cfg, n)
 	s.readAhead(ctx, o, n, time.Now())
 	c := collector{next: start, end: end, left: int64(maxBytes)}
 	for _, u := range s.held[:n] {
-		if !u.isLoaded() {
-			s.waited(o.cfg)
-		}
 		if err := await(ctx, u.done); err != nil {
 			return c.found, err
 		}

@@ -327,15 +327,15 @@ func TestBC3_BC6_AReadThatGoesOnTakesTheReaderOverAndReadsAhead(t *testing.T) {
 		require.Equal(t, []string{at(0, 1), fmt.Sprintf("read 0 0+%d", 20*unit+20*36+48)}, r.requests(),
 			"the index, and no more than what is asked for: this may be a probe")
 		require.Equal(t, bases(100, 150), r.get(1, 100, 200, 500))
-		require.Equal(t, []string{at(1, 1), at(2, 3)}, r.requests(),
-			"it goes on: readahead of 4000 bytes, since it had to wait once before")
+		require.Equal(t, []string{at(1, 1), at(2, 5)}, r.requests(),
+			"it goes on: readahead of 6000 bytes, since it had to wait twice")
 		require.Equal(t, bases(150, 200), r.get(1, 150, 300, 500))
-		require.Equal(t, []string{at(5, 3)}, r.requests(), "less than half is left of 6000 bytes, for it had to wait again")
 		require.Equal(t, bases(200, 400), r.get(1, 200, 400, 2000))
+		require.Empty(t, r.requests(), "more than half of it is left ahead")
 		require.Equal(t, bases(400, 500), r.get(1, 400, 500, 1000))
-		require.Empty(t, r.requests(), "it had not to wait, and more than half is left")
-		require.Equal(t, bases(500, 600), r.get(1, 500, 600, 1000))
-		require.Equal(t, []string{at(8, 3)}, r.requests())
+		require.Equal(t, []string{at(7, 3)}, r.requests(), "less than half is left")
+		require.Equal(t, bases(500, 700), r.get(1, 500, 700, 2000))
+		require.Empty(t, r.requests(), "it had not to wait")
 	})
 }
 
@@ -395,9 +395,10 @@ func TestBC6_TheReadaheadGrowsUpToItsMaximum(t *testing.T) {
 		require.NotNil(t, s)
 		require.LessOrEqual(t, s.size, r.cfg.ReadaheadMax)
 		require.Greater(t, s.size, r.cfg.ReadaheadStep)
-		for range 10 {
-			s.waited(r.cfg)
-		}
+		<-time.After(time.Second)
+		s.held = []*unit{{done: make(chan struct{})}, {done: make(chan struct{})}, {done: make(chan struct{})}}
+		s.grow(r.cfg, 3)
+		s.held = nil
 		require.Equal(t, r.cfg.ReadaheadMax, s.size)
 		r.keep(s)
 	})

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/tidemark-io/tidemark/stream/catalog"
@@ -56,6 +57,19 @@ func (s *seqReader) hold(c *blockCache, n int) {
 	}
 }
 
+// grow makes the readahead larger if the read has to wait for one of the first n units (BC-6): by a step for each unit that
+// is on its way, so that a reader that waits has soon enough of them on the way to wait no more.
+func (s *seqReader) grow(cfg Config, n int) {
+	if !slices.ContainsFunc(s.held[:n], (*unit).isPending) {
+		return
+	}
+	for _, u := range s.held {
+		if u.isPending() {
+			s.size = min(s.size+cfg.ReadaheadStep, cfg.ReadaheadMax)
+		}
+	}
+}
+
 // missingBytes is the size of the first n units that are not held yet.
 func (s *seqReader) missingBytes(n int) int64 {
 	size := int64(0)
@@ -65,18 +79,23 @@ func (s *seqReader) missingBytes(n int) int64 {
 	return size
 }
 
-// readAhead begins to load what comes after the first n units, if too little of it is on its way (BC-6).
+// readAhead begins to load what comes after the first n units (BC-6): if less than half of the readahead is there, and what
+// is on its way besides leaves room for a whole range GET, or for half of the readahead if that is less.
 func (s *seqReader) readAhead(ctx context.Context, o *objectReader, n int, now time.Time) {
 	if s.reads == 0 || now.Before(s.cool) {
 		return
 	}
-	ahead := int64(0)
+	there, ahead := int64(0), int64(0)
 	for _, u := range s.held[n:] {
 		ahead += int64(u.entry.Size)
+		if !u.isPending() {
+			there += int64(u.entry.Size)
+		}
 	}
-	if ahead*2 >= s.size || o.blocks.free() < s.size+o.cfg.ReadaheadMax {
+	if there*2 >= s.size || s.size-ahead < min(maxRangeBytes, s.size/2) || o.blocks.free() < s.size+o.cfg.ReadaheadMax {
 		return
 	}
+	s.lookAhead(o)
 	count := len(s.held)
 	for ; ahead < s.size; count++ {
 		if count == len(s.units) {
@@ -89,8 +108,16 @@ func (s *seqReader) readAhead(ctx context.Context, o *objectReader, n int, now t
 	s.hold(o.blocks, count)
 }
 
-// waited notes that a read had to wait for a unit: more is read ahead from now on.
-func (s *seqReader) waited(cfg Config) { s.size = min(s.size+cfg.ReadaheadStep, cfg.ReadaheadMax) }
+// lookAhead begins to load the index of the object that comes after those that were looked into, so that it is there when
+// the reader comes to it.
+func (s *seqReader) lookAhead(o *objectReader) {
+	if len(s.objects) == 0 && s.ask(o.catalog.View()) != nil {
+		return // a read will meet the error, if it still is one
+	}
+	if len(s.objects) > 0 {
+		o.indexes.prefetch(s.objects[0])
+	}
+}
 
 // advance moves the reader to where a read ended, and gives back the units before it.
 func (s *seqReader) advance(c *blockCache, next int64) {
