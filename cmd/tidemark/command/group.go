@@ -19,13 +19,14 @@ func newGroup() *cobra.Command {
   tidemark group describe billing
   tidemark group reset-offsets billing --to -1h              says what it would do
   tidemark group reset-offsets billing --to -1h --execute
+  tidemark group delete-offsets billing --topic orders
   tidemark group delete billing`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	client := addClientFlags(c)
 	c.AddCommand(newGroupList(client), newGroupDescribe(client), newGroupLag(client), newGroupReset(client),
-		newGroupDelete(client))
+		newGroupDeleteOffsets(client), newGroupDelete(client))
 	return c
 }
 

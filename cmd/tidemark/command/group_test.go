@@ -195,3 +195,45 @@ func deletesGroups(t *testing.T, server string) {
 	require.Equal(t, ExitFailed, got.Code)
 	require.Contains(t, got.Err, `there is no group "billing"`)
 }
+
+func TestOffsetsInATopicAreDeletedOnlyWhenThatIsMeant(t *testing.T) { onBoth(t, 3, deletesOffsets) }
+
+func deletesOffsets(t *testing.T, server string) {
+	done(t, "", "topic", "create", "other", "--server", server)
+	commit(t, server, "billing", "orders", map[int32]int64{0: 5, 2: 7})
+	commit(t, server, "billing", "other", map[int32]int64{0: 1})
+	remove := func(args ...string) output {
+		return tidemark(t, "", append([]string{"group", "delete-offsets", "billing", "--server", server}, args...)...)
+	}
+	const dry = "nothing was deleted; add --execute to do it\n"
+	const head = "TOPIC   PARTITION  COMMITTED\n"
+	require.Equal(t, output{ExitOK, head + "orders  0          5\norders  2          7\n", dry}, remove("--topic", "orders"))
+	require.Equal(t, output{ExitOK, head + "orders  2          7\nother   0          1\n", dry},
+		remove("--topic", "orders:1,2", "--topic", "other"))
+	require.Equal(t, "[\n  {\n    \"topic\": \"orders\",\n    \"partition\": 2,\n    \"committed\": 7\n  }\n]\n",
+		remove("--topic", "orders:2", "-o", "json").Out)
+	require.Equal(t, output{Code: ExitOK, Out: head + "orders  2          7\n"}, remove("--topic", "orders:2", "--execute"))
+	got := remove("--topic", "orders:2", "--execute")
+	require.Equal(t, ExitFailed, got.Code)
+	require.Contains(t, got.Err, `group "billing" has committed nothing there; 'tidemark group lag billing' shows what it has`)
+	require.Equal(t, output{Code: ExitOK, Out: head + "orders  0          5\n"}, remove("--topic", "orders", "--execute"))
+	require.NotContains(t, done(t, "", "group", "lag", "billing", "--server", server), "orders")
+
+	require.Equal(t, ExitUsage, remove().Code)
+	got = tidemark(t, "", "group", "delete-offsets", "nobody", "--topic", "orders", "--server", server)
+	require.Equal(t, ExitFailed, got.Code)
+	require.Contains(t, got.Err, `there is no group "nobody"`)
+}
+
+func TestOffsetsThatLiveMembersReadAreNotDeleted(t *testing.T) { onBoth(t, 1, keepsOffsetsOfReaders) }
+
+func keepsOffsetsOfReaders(t *testing.T, server string) {
+	done(t, "", "topic", "create", "other", "--server", server)
+	commit(t, server, "billing", "orders", map[int32]int64{0: 0})
+	commit(t, server, "billing", "other", map[int32]int64{0: 0})
+	join(t, server, "billing", "orders", "worker")
+	got := tidemark(t, "", "group", "delete-offsets", "billing", "--topic", "orders", "--execute", "--server", server)
+	require.Equal(t, ExitFailed, got.Code)
+	require.Contains(t, got.Err, `orders partition 0: live members of group "billing" read the topic; stop them first`)
+	require.Contains(t, done(t, "", "group", "delete-offsets", "billing", "--topic", "other", "--execute", "--server", server), "other  0")
+}

@@ -6,19 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
-	"net"
 	"os"
-	"slices"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-io/tidemark/config"
 	"github.com/tidemark-io/tidemark/node"
-	"github.com/tidemark-io/tidemark/vfs"
 )
 
 // closeTimeout bounds a clean stop: after it, what is open is abandoned, and the next start recovers.
@@ -124,43 +119,4 @@ func newLogger(w io.Writer, server config.Server) (*slog.Logger, *slog.LevelVar,
 		return slog.New(slog.NewJSONHandler(w, options)), level, nil
 	}
 	return slog.New(slog.NewTextHandler(w, options)), level, nil
-}
-
-// explainStart says what to do about the ways a start commonly fails.
-func explainStart(server config.Server, err error) error {
-	var exposed *node.ExposedError
-	switch {
-	case errors.Is(err, vfs.ErrLocked):
-		return fmt.Errorf("another process has the data directory %s open; stop it, or name another with --data-dir: %w",
-			server.DataDir, err)
-	case errors.As(err, &exposed):
-		return fmt.Errorf("%s can be reached from other machines, and whoever reaches it can read and write everything; "+
-			"listen on loopback, or say that you mean it with --insecure-listen", exposed.Address)
-	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%s is taken by another process; stop it, or choose another address with %s (port 0 picks a free "+
-			"one): %w", addressOf(err), listenFlag(server, addressOf(err)), err)
-	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("no permission for what is needed in the data directory %s; mend its owner or mode, or name another "+
-			"with --data-dir: %w", server.DataDir, err)
-	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EEXIST):
-		return fmt.Errorf("%s is no directory; name another with --data-dir: %w", server.DataDir, err)
-	}
-	return err
-}
-
-// addressOf is the address that could not be listened on.
-func addressOf(err error) string {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Addr != nil {
-		return op.Addr.String()
-	}
-	return "an address"
-}
-
-// listenFlag is the flag that named an address, as far as can be told.
-func listenFlag(server config.Server, address string) string {
-	if address == server.HTTPListen && !slices.Contains(server.KafkaListen, address) {
-		return "--http-listen"
-	}
-	return "--kafka-listen"
 }

@@ -86,6 +86,12 @@ func TestServeSaysWhyItCannotStart(t *testing.T) {
 			"another process has the data directory " + used + " open; stop it, or name another with --data-dir"},
 		"the directory is a file": {[]string{"--data-dir", file, "--kafka-listen", "127.0.0.1:0", "--http-listen", "off"},
 			file + " is no directory; name another with --data-dir"},
+		"the directory cannot be made": {[]string{"--data-dir", "/proc/nope", "--kafka-listen", "127.0.0.1:0", "--http-listen", "off"},
+			"the data directory /proc/nope cannot be made: nothing can be created at /proc/nope; name another place with --data-dir"},
+		"the address is another machine's": {[]string{"--kafka-listen", "192.0.2.1:9092", "--insecure-listen", "--http-listen", "off"},
+			"192.0.2.1:9092 is no address of this machine; choose one that is with --kafka-listen, or all of them with 0.0.0.0"},
+		"the HTTP address is another machine's": {[]string{"--kafka-listen", "127.0.0.1:0", "--insecure-listen", "--http-listen", "192.0.2.1:80"},
+			"192.0.2.1:80 is no address of this machine; choose one that is with --http-listen"},
 		"others could reach the second": {[]string{"--kafka-listen", "127.0.0.1:0", "--kafka-listen", "192.0.2.1:0", "--http-listen", "off"},
 			"192.0.2.1:0 can be reached from other machines, and whoever reaches it can read and write everything"},
 		"others could reach it": {[]string{"--kafka-listen", "0.0.0.0:0", "--http-listen", "off"},
@@ -175,8 +181,38 @@ func TestADemoThatIsInterruptedAtOnceLeavesNothingBehind(t *testing.T) {
 	require.Empty(t, left)
 }
 
+// Told of an error rather than of a machine: whoever runs the tests may be allowed everything.
+func TestWhatTheSystemRefusesIsSaidInWordsWithWhatToDoNext(t *testing.T) {
+	server := config.Server{DataDir: "/var/lib/tidemark", KafkaListen: []string{"127.0.0.1:80"}, HTTPListen: "127.0.0.1:81"}
+	atFile := func(cause error) error { return &fs.PathError{Op: "mkdir", Path: "/var/lib", Err: cause} }
+	atPort := func(port int, cause error) error {
+		return &net.OpError{Op: "listen", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}, Err: cause}
+	}
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{atFile(syscall.EPERM), "no permission for what is needed in the data directory /var/lib/tidemark; mend its owner or mode"},
+		{atFile(syscall.ELOOP), "the data directory /var/lib/tidemark cannot be made: nothing can be created at /var/lib; name another place"},
+		{atFile(syscall.EROFS), "is on a file system that is mounted read-only; mount it for writing, or name another place"},
+		{atFile(syscall.ENOSPC), "no space is left for the data directory /var/lib/tidemark; make room on its disk"},
+		{atFile(syscall.EIO), "the disk under the data directory /var/lib/tidemark fails at /var/lib; look at the kernel's log"},
+		{atPort(80, syscall.EACCES), "no permission to listen on 127.0.0.1:80: ports below 1024 are for privileged users on most systems; " +
+			"choose another with --kafka-listen"},
+		{atPort(81, syscall.EACCES), "choose another with --http-listen"},
+		{&net.OpError{Op: "listen", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "nowhere.invalid", IsNotFound: true}},
+			"the name nowhere.invalid to listen on is not known here; choose an address of this machine"},
+	} {
+		got := explainStart(server, fmt.Errorf("node: %w", test.err))
+		require.ErrorContains(t, got, test.want)
+		require.ErrorIs(t, got, test.err, "and what the system said")
+	}
+	for _, err := range []error{atFile(errors.New("what nobody knows")), atFile(syscall.EBADF), atPort(80, syscall.EBADF), errors.New("else")} {
+		require.Equal(t, err, explainStart(server, err), "nothing is made up")
+	}
+}
+
 func TestADirectoryThatMayNotBeReadIsSaidInWords(t *testing.T) {
-	// Told of an error rather than of a directory: whoever runs the tests may be allowed everything.
 	denied := &fs.PathError{Op: "open", Path: "/var/lib/tidemark/.lock", Err: syscall.EACCES}
 	err := explainStart(config.Server{DataDir: "/var/lib/tidemark"}, fmt.Errorf("node: opening the data directory: %w", denied))
 	require.EqualError(t, err, "no permission for what is needed in the data directory /var/lib/tidemark; mend its owner or mode, "+

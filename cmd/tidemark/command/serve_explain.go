@@ -1,0 +1,92 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"slices"
+	"syscall"
+
+	"github.com/tidemark-io/tidemark/config"
+	"github.com/tidemark-io/tidemark/node"
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
+// explainStart says what to do about the ways a start commonly fails.
+func explainStart(server config.Server, err error) error {
+	var exposed *node.ExposedError
+	var listening *net.OpError
+	var file *fs.PathError
+	var cause syscall.Errno
+	switch {
+	case errors.Is(err, vfs.ErrLocked):
+		return fmt.Errorf("another process has the data directory %s open; stop it, or name another with --data-dir: %w",
+			server.DataDir, err)
+	case errors.As(err, &exposed):
+		return fmt.Errorf("%s can be reached from other machines, and whoever reaches it can read and write everything; "+
+			"listen on loopback, or say that you mean it with --insecure-listen", exposed.Address)
+	case errors.As(err, &listening):
+		return explainListen(server, listening, err)
+	case errors.As(err, &file) && errors.As(err, &cause):
+		return explainDirectory(server.DataDir, file.Path, cause, err)
+	}
+	return err
+}
+
+// explainListen says what to do about an address that cannot be listened on.
+func explainListen(server config.Server, failed *net.OpError, err error) error {
+	var lookup *net.DNSError
+	address := "an address"
+	if failed.Addr != nil {
+		address = failed.Addr.String()
+	}
+	flag := listenFlag(server, address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%s is taken by another process; stop it, or choose another address with %s (port 0 picks a free "+
+			"one): %w", address, flag, err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("%s is no address of this machine; choose one that is with %s, or all of them with 0.0.0.0, and say with "+
+			"--kafka-advertise what clients are to be told: %w", address, flag, err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("no permission to listen on %s: ports below 1024 are for privileged users on most systems; choose "+
+			"another with %s: %w", address, flag, err)
+	case errors.As(err, &lookup):
+		return fmt.Errorf("the name %s to listen on is not known here; choose an address of this machine with --kafka-listen or "+
+			"--http-listen: %w", lookup.Name, err)
+	}
+	return err
+}
+
+// listenFlag is the flag that named an address, as far as can be told.
+func listenFlag(server config.Server, address string) string {
+	if address == server.HTTPListen && !slices.Contains(server.KafkaListen, address) {
+		return "--http-listen"
+	}
+	return "--kafka-listen"
+}
+
+// explainDirectory says what to do about a data directory in which something could not be done to a file.
+func explainDirectory(dir, file string, cause syscall.Errno, err error) error {
+	switch cause {
+	case syscall.EACCES, syscall.EPERM:
+		return fmt.Errorf("no permission for what is needed in the data directory %s; mend its owner or mode, or name another "+
+			"with --data-dir: %w", dir, err)
+	case syscall.ENOTDIR, syscall.EEXIST:
+		return fmt.Errorf("%s is no directory; name another with --data-dir: %w", dir, err)
+	case syscall.ENOENT, syscall.ELOOP, syscall.ENAMETOOLONG:
+		return fmt.Errorf("the data directory %s cannot be made: nothing can be created at %s; name another place with --data-dir: %w",
+			dir, file, err)
+	case syscall.EROFS:
+		return fmt.Errorf("the data directory %s is on a file system that is mounted read-only; mount it for writing, or name another "+
+			"place with --data-dir: %w", dir, err)
+	case syscall.ENOSPC, syscall.EDQUOT:
+		return fmt.Errorf("no space is left for the data directory %s; make room on its disk, or name another place with --data-dir: %w",
+			dir, err)
+	case syscall.EIO:
+		return fmt.Errorf("the disk under the data directory %s fails at %s; look at the kernel's log, and do not write to it before it "+
+			"is mended: %w", dir, file, err)
+	}
+	return err
+}
