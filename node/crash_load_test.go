@@ -200,7 +200,7 @@ func fromEnv(t *testing.T, name string, unset int) int {
 
 // NODE_POWER_CUTS in the environment is how often the power is cut, NODE_POWER_CUTS_SEED makes other cuts of them.
 func TestF01_F36_NothingAcknowledgedIsLostAndNoOffsetGoesBackInPowerCutsUnderLoad(t *testing.T) {
-	cuts, seed := fromEnv(t, "NODE_POWER_CUTS", 10), fromEnv(t, "NODE_POWER_CUTS_SEED", 0)
+	cuts, seed := fromEnv(t, "NODE_POWER_CUTS", 5), fromEnv(t, "NODE_POWER_CUTS_SEED", 0)
 	for first := 0; first < cuts; first += cutsOfALife {
 		t.Run(fmt.Sprint("machine ", first/cutsOfALife), func(t *testing.T) {
 			m := machine(t)

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-io/tidemark/observe"
 	"github.com/tidemark-io/tidemark/partition"
 	"github.com/tidemark-io/tidemark/topicconfig"
+	"github.com/tidemark-io/tidemark/vfs"
 )
 
 // openPartitions starts the log engine and opens the logs of all topics.
@@ -139,7 +140,8 @@ func (n *Node) openLogs(ctx context.Context, plans []logPlan) error {
 	n.status.watch(n.partitions.failed)
 	n.metrics.LogsToOpen.Set(float64(len(plans)))
 	report := max(len(plans)/10, 1)
-	return parallel.Each(ctx, len(plans), n.config.RecoveryThreads, func(i int) {
+	lacking := make([]bool, len(plans))
+	err := parallel.Each(ctx, len(plans), n.config.RecoveryThreads, func(i int) {
 		p := plans[i]
 		opened := n.status.opening(fmt.Sprintf("%s-%d", p.topic, p.index))
 		defer opened()
@@ -147,20 +149,41 @@ func (n *Node) openLogs(ctx context.Context, plans []logPlan) error {
 		l, err := n.openLog(p)
 		recovered(err)
 		n.partitions.opened(p.host, p.index, l, err)
+		lacking[i] = lacksRoom(err)
 		n.metrics.LogsOpened.Inc()
 		if done := n.status.step(); done%report == 0 && len(plans) > report {
 			n.log.Info("opening partitions", "done", done, "total", len(plans))
 		}
 	})
+	var later []logPlan
+	for i, p := range plans {
+		if lacking[i] {
+			later = append(later, p)
+		}
+	}
+	n.reopenLater(later)
+	return err
 }
 
+// openLog opens a log, or says why it is not served.
 func (n *Node) openLog(p logPlan) (*partition.Log, error) {
+	l, err := n.tryLog(p)
+	return l, n.unserved(p, err)
+}
+
+// tryLog opens a log.
+func (n *Node) tryLog(p logPlan) (*partition.Log, error) {
 	p, err := n.prepare(p)
+	if err != nil {
+		return nil, err
+	}
+	return partition.Open(n.logOptions(p))
+}
+
+// unserved returns what clients of a log are told that could not be opened, and puts the whole story into the server's log.
+func (n *Node) unserved(p logPlan, err error) error {
 	if err == nil {
-		var l *partition.Log
-		if l, err = partition.Open(n.logOptions(p)); err == nil {
-			return l, nil
-		}
+		return nil
 	}
 	n.log.Error("a partition is not served", "topic", p.topic, "partition", p.index, "dir", p.dir, "error", err)
 	switch reason := storageReason(err); {
@@ -169,7 +192,7 @@ func (n *Node) openLog(p logPlan) (*partition.Log, error) {
 	case !errors.Is(err, partition.ErrStorage):
 		err = fmt.Errorf("%w: %w", partition.ErrStorage, err)
 	}
-	return nil, err
+	return err
 }
 
 // prepare makes sure that a log's directory is there and is the topic's. One that has gone is made anew, and begins where
@@ -205,9 +228,33 @@ func (n *Node) resumeDeletions(view *meta.State) {
 }
 
 // closePartitions syncs and closes every log, several at a time, and writes the checkpoints and, when all went well, the
-// marker that lets the next start trust them. A start that did not come so far has nothing to write. Neither has a node
-// whose data directory vanished: what is in its place is not its own.
+// marker that lets the next start trust them. A full disk takes the marker from the next start, and nothing else.
 func (n *Node) closePartitions(context.Context) error {
+	err := n.finishPartitions()
+	if onlyFull(err) {
+		n.log.Warn("the disk is full: nothing was written that lets the next start trust the logs, so it checks them", "error", err)
+		return nil
+	}
+	return err
+}
+
+// onlyFull reports whether an error, and each of several that were joined, says that the disk is full.
+func onlyFull(err error) bool {
+	several, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return vfs.IsNoSpace(err)
+	}
+	for _, each := range several.Unwrap() {
+		if !onlyFull(each) {
+			return false
+		}
+	}
+	return true
+}
+
+// finishPartitions is closePartitions without regard to what failed. A start that did not come so far has nothing to write.
+// Neither has a node whose data directory vanished: what is in its place is not its own.
+func (n *Node) finishPartitions() error {
 	n.checkpoints.stop()
 	logs := slices.Collect(n.partitions.all())
 	errs := make([]error, len(logs))

@@ -1,0 +1,65 @@
+package node
+
+import (
+	"errors"
+	"syscall"
+	"time"
+
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
+// reopenInterval is how long after a try a partition is tried again that could not be opened for lack of space or of
+// descriptors. Nothing is damaged then, so it is served as soon as there is room, without another start.
+const reopenInterval = time.Second
+
+// lacksRoom reports whether a partition could not be opened for want of something that may come back.
+func lacksRoom(err error) bool {
+	return vfs.IsNoSpace(err) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
+// reopenLater opens logs again after a while, until each has been opened or is known not to open.
+func (n *Node) reopenLater(plans []logPlan) {
+	if len(plans) == 0 {
+		return
+	}
+	again := n.maintainer.NewTask(func(time.Time) time.Time {
+		n.background.Go(func() { n.reopenLater(n.reopen(plans)) })
+		return time.Time{}
+	})
+	again.Due(n.config.Now().Add(reopenInterval))
+}
+
+// reopen opens logs and returns those that still lack room.
+func (n *Node) reopen(plans []logPlan) (left []logPlan) {
+	for i, p := range plans {
+		if n.life.Err() != nil {
+			return nil
+		}
+		if n.reopenLog(p) {
+			left = append(left, plans[i])
+		}
+	}
+	return left
+}
+
+// reopenLog opens one log, with the settings that its topic has by now, and reports whether it lacks room still.
+func (n *Node) reopenLog(p logPlan) (again bool) {
+	defer n.names.lock(p.topic)()
+	t, ok := n.meta.View().TopicByID(p.id)
+	if !ok {
+		return false // deleted meanwhile
+	}
+	if p.host, ok = n.partitions.get(p.id); !ok {
+		return false
+	}
+	p.config = n.catalog.topic(n.meta.View(), t).Config
+	l, err := n.tryLog(p)
+	if lacksRoom(err) {
+		return true
+	}
+	n.partitions.opened(p.host, p.index, l, n.unserved(p, err))
+	if err == nil {
+		n.log.Info("a partition is served after all", "topic", p.topic, "partition", p.index)
+	}
+	return false
+}
