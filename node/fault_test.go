@@ -59,7 +59,7 @@ func onRealFiles(t *testing.T) *real {
 	t.Helper()
 	r := &real{t: t, disk: faultfs.New(vfs.OS(), nil)}
 	r.config = node.Config{
-		DataDir: t.TempDir(), NodeID: 1, Kafka: node.Listener{Listen: "127.0.0.1:0"}, HTTP: "127.0.0.1:0", FS: r.disk,
+		DataDir: t.TempDir(), NodeID: 1, Kafka: []node.Listener{{Listen: "127.0.0.1:0"}}, HTTP: "127.0.0.1:0", FS: r.disk,
 		DiskReserve: -1, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
 	}
 	t.Cleanup(r.stop)
@@ -73,7 +73,7 @@ func (r *real) start() {
 	n, err := node.Open(r.t.Context(), r.config)
 	require.NoError(r.t, err)
 	r.node = n
-	r.config.Kafka.Listen, r.config.HTTP = n.Addrs().Kafka.String(), n.Addrs().HTTP.String()
+	r.config.Kafka[0].Listen, r.config.HTTP = n.Addrs().Kafka.String(), n.Addrs().HTTP.String()
 }
 
 // stop closes it, whatever its disk says to that.
@@ -87,7 +87,7 @@ func (r *real) stop() {
 func (r *real) client(o ...kgo.Opt) *kgo.Client {
 	r.t.Helper()
 	c, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers(r.config.Kafka.Listen), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.SeedBrokers(r.config.Kafka[0].Listen), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 	}, o...)...)
 	require.NoError(r.t, err)
 	r.t.Cleanup(c.Close)
@@ -222,7 +222,7 @@ func TestF10_AFullDiskRefusesWritersAndNobodyElse(t *testing.T) {
 	r.disk.SetInjector(q.Inject)
 	createTopic(t, r.client(), 3, map[string]string{"segment.bytes": "1048576"}, "orders")
 	l := ledger.New("orders")
-	seeds := kgo.SeedBrokers(r.config.Kafka.Listen)
+	seeds := kgo.SeedBrokers(r.config.Kafka[0].Listen)
 	load, err := ledger.StartLoad(l, ledger.LoadOptions{Client: []kgo.Opt{seeds}, Readers: 1, Group: "billing"})
 	require.NoError(t, err)
 	defer load.Close()
@@ -282,7 +282,7 @@ func TestAClockThatJumpsBothWaysStopsNothing(t *testing.T) {
 	}, "orders")
 	createTopic(t, r.client(), 1, nil, "strict")
 	l := ledger.New("orders")
-	seeds := kgo.SeedBrokers(r.config.Kafka.Listen)
+	seeds := kgo.SeedBrokers(r.config.Kafka[0].Listen)
 	load, err := ledger.StartLoad(l, ledger.LoadOptions{Client: []kgo.Opt{seeds}, Readers: 1, Group: "billing"})
 	require.NoError(t, err)
 	defer load.Close()
