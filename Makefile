@@ -4,8 +4,9 @@ GO      ?= go
 VERSION ?= dev
 LDFLAGS := -s -w -X github.com/tidemark-io/tidemark/cmd/tidemark/command.version=$(VERSION)
 FUZZTIME ?= 60s
+CUTS    ?= 100
 
-.PHONY: build release test lint interop bench bench-kafka nightly fuzz clean
+.PHONY: build release test cuts lint interop bench bench-kafka nightly fuzz clean
 
 build: ## bin/tidemark, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tidemark ./cmd/tidemark
@@ -16,6 +17,9 @@ release: ## dist/: static binaries for linux amd64 and arm64, checksums, unit fi
 test: ## unit, property, fault and crash tests with the race detector; under ten minutes on two cores
 	$(GO) test -race -timeout 20m ./...
 
+cuts: ## 100 power cuts of the whole server under load; CUTS=10000 is the full count
+	NODE_POWER_CUTS=$(CUTS) $(GO) test -count=1 -timeout 3h -run PowerCutsUnderLoad ./node/
+
 lint: ## formatting, vet, and the rules of the house
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
@@ -23,9 +27,10 @@ lint: ## formatting, vet, and the rules of the house
 	cd interop && $(GO) vet ./...
 	$(GO) test ./internal/house/
 
-interop: ## real clients and a real Apache Kafka against this server; installs them first
+interop: ## real clients, a real Apache Kafka, kill -9, and faults of the machine; installs the peers first
 	./interop/setup.sh
-	cd interop && $(GO) test -p 1 -count=1 -timeout 40m ./...
+	cd interop && $(GO) test -p 1 -count=1 -timeout 40m $$($(GO) list ./... | grep -v '/faults$$')
+	cd interop && $(GO) test -count=1 -timeout 10m -v ./faults/
 
 bench: ## benchmarks of the parts; compare two runs with benchstat
 	$(GO) test -run '^$$' -bench . -benchmem ./batch/ ./kafkalog/ ./partition/ ./broker/

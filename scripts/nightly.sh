@@ -7,8 +7,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-KILL_ROUNDS=${KILL_ROUNDS:-50}
-POWER_CUTS=${POWER_CUTS:-50}
+KILL_ROUNDS=${KILL_ROUNDS:-1000}
+POWER_CUTS=${POWER_CUTS:-10000}
 CHECKS=${CHECKS:-5000}
 FUZZTIME=${FUZZTIME:-2m}
 STEPS=${STEPS:-tests models fuzz cuts kills interop}
@@ -49,7 +49,7 @@ kills() {
 }
 
 cuts() {
-	NODE_POWER_CUTS=$POWER_CUTS go test -timeout 2h -count=1 -run 'PowerCuts' ./node/
+	make cuts CUTS="$POWER_CUTS"
 }
 
 ./interop/setup.sh
