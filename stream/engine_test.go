@@ -128,6 +128,14 @@ func (p *process) stream() *Stream {
 	return p.reopen(id)
 }
 
+// admitted is how many bytes were admitted and are neither acknowledged nor given back.
+func (p *process) admitted() int64 {
+	synctest.Wait()
+	p.gate.mu.Lock()
+	defer p.gate.mu.Unlock()
+	return p.gate.mu.reserved
+}
+
 // reopen opens a stream under its next epoch.
 func (p *process) reopen(id catalog.StreamID) *Stream {
 	p.c.Helper()
