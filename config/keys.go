@@ -70,7 +70,7 @@ type key struct {
 }
 
 // table is every key. It is never changed.
-var table = slices.Concat(serverKeys(), brokerKeys(), networkKeys(), groupKeys(), logKeys())
+var table = slices.Concat(serverKeys(), metaKeys(), brokerKeys(), networkKeys(), groupKeys(), logKeys())
 
 func serverKeys() []key {
 	return []key{

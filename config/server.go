@@ -11,6 +11,11 @@ type Server struct {
 	FlightListen    string            // flight-listen, HOST:PORT; "": none
 	FlightAdvertise string            // flight-advertise, HOST:PORT; "": what is listened on
 	HTTPListen      string            // http-listen, HOST:PORT; "": none
+	MetaURL         string            // meta-url; "": a file in the data directory
+	MetaCACert      string            // meta-cacert, a file
+	MetaCert        string            // meta-cert, a file
+	MetaKey         string            // meta-key, a file
+	MetaUser        string            // meta-user, NAME or NAME:PASSWORD: a secret
 	Store           string            // store, a URL; "": a directory under DataDir. It may hold secrets
 	TopicDefaults   map[string]string // topic-default, name to value, not checked here
 	TopicPatterns   []TopicPattern    // topic-patterns, in the order of the file, not checked here

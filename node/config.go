@@ -112,8 +112,11 @@ type Config struct {
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 
-	// Meta is the store of the metadata log; the node does not close it. Nil is a file in DataDir.
+	// Meta is the store of the metadata log; the node does not close it. Nil is what MetaStore names.
 	Meta meta.Backend
+
+	// MetaStore is where the metadata log is when Meta is nil. Its zero value is a file in DataDir.
+	MetaStore MetaStore
 
 	// Log receives what a person should read; nil discards it.
 	Log *slog.Logger
@@ -209,6 +212,9 @@ func (c Config) validate() error {
 	}
 	if !slices.Contains(observe.GroupDetails(), observe.GroupDetail(c.GroupMetrics)) {
 		wrong = append(wrong, fmt.Errorf("GroupMetrics: %q is none of off, group, partition", c.GroupMetrics))
+	}
+	if err := c.MetaStore.check(); err != nil {
+		wrong = append(wrong, err)
 	}
 	if _, err := topicconfig.Parse(c.TopicDefaults); err != nil {
 		wrong = append(wrong, fmt.Errorf("TopicDefaults: %w", err))

@@ -80,7 +80,7 @@ func (n *Node) raiseLeaderEpochs(ctx context.Context) error {
 	n.metrics.UncleanStarts.Inc()
 	n.log.Warn("the last stop was not in order: logs are checked before they are served", "topics", len(topics))
 	for chunk := range slices.Chunk(topics, raiseAtOnce) {
-		raise := meta.RaiseLeaderEpochs{Node: n.config.NodeID, NodeEpoch: n.nodeEpoch, Topics: chunk}
+		raise := meta.RaiseLeaderEpochs{Node: n.config.NodeID, NodeEpoch: n.member.Epoch(), Topics: chunk}
 		if _, err := n.meta.Do(ctx, raise); err != nil {
 			return err
 		}
@@ -277,7 +277,7 @@ func (n *Node) finishPartitions() error {
 		return err
 	}
 	n.data.dir.MarkLoaded()
-	return n.data.dir.WriteCleanShutdown(n.nodeEpoch)
+	return n.data.dir.WriteCleanShutdown(n.member.Epoch())
 }
 
 func (n *Node) flushWorkers() int {

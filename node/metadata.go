@@ -1,11 +1,13 @@
 package node
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/tidemark-io/tidemark/meta"
 	"github.com/tidemark-io/tidemark/meta/embedded"
@@ -70,12 +72,17 @@ func (n *Node) openMeta(ctx context.Context) error {
 	if source, unfinished := n.meta.View().Get(importKey); unfinished {
 		return &UnfinishedImportError{Source: string(source.Value)}
 	}
+	if n.config.MetaStore.URL != "" {
+		if err := n.checkRecordsAreHere(backend.String()); err != nil {
+			return err
+		}
+	}
 	if err := n.data.settleIdentity(n.meta.ClusterID()); err != nil {
 		return err
 	}
 	n.clusterID = n.meta.ClusterID()
 	n.show(func(s *shown) { s.cluster = n.clusterID })
-	return n.register(ctx, backend)
+	return n.register(ctx)
 }
 
 // openMetaLog opens the metadata log and returns what it is kept in.
@@ -94,10 +101,13 @@ func (n *Node) openMetaLog(ctx context.Context) (meta.Backend, error) {
 	return backend, nil
 }
 
-// openMetaBackend returns the configured backend, or the one in the data directory, which the node closes.
+// openMetaBackend returns the configured backend, or one that the node closes: etcd's, or the one in the data directory.
 func (n *Node) openMetaBackend(ctx context.Context) (meta.Backend, error) {
-	if n.config.Meta != nil {
+	switch {
+	case n.config.Meta != nil:
 		return n.config.Meta, nil
+	case n.config.MetaStore.URL != "":
+		return n.openMetaCluster(ctx)
 	}
 	file := path.Join(n.config.DataDir, metaFile)
 	b, err := embedded.Open(file, embedded.Options{
@@ -108,6 +118,22 @@ func (n *Node) openMetaBackend(ctx context.Context) (meta.Backend, error) {
 	}
 	n.metaFile = b
 	n.undo("the metadata file", func(context.Context) error { return b.Close() })
+	return b, nil
+}
+
+// openMetaCluster opens the log in etcd. A data directory that has a log of its own is refused: its topics are in there.
+func (n *Node) openMetaCluster(ctx context.Context) (meta.Backend, error) {
+	file := path.Join(n.config.DataDir, metaFile)
+	if there, err := n.data.exists(file); err != nil {
+		return nil, err
+	} else if there {
+		return nil, &TwoMetadataLogsError{File: file, URL: n.config.MetaStore.URL}
+	}
+	b, err := n.config.MetaStore.openCluster(ctx, cmp.Or(n.data.identity.ClusterID, n.config.ClusterID), n.data.used())
+	if err != nil {
+		return nil, n.data.explain(n.config.MetaStore.URL, err)
+	}
+	n.undo("the connection to etcd", func(context.Context) error { return b.Close() })
 	return b, nil
 }
 
@@ -122,25 +148,38 @@ func (n *Node) metaEvents() meta.Events {
 	return e
 }
 
+// joinTime is how long a node waits for the liveness key of a process that has died.
+const joinTime = 30 * time.Second
+
 // register takes the node's place in the metadata log: the liveness key, and an epoch that no earlier process has.
-func (n *Node) register(ctx context.Context, backend meta.Backend) error {
-	claim, err := backend.Claim(ctx, fmt.Sprintf("node/%d", n.config.NodeID), nil)
+func (n *Node) register(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, joinTime)
+	defer cancel()
+	m, err := meta.Join(ctx, n.meta, meta.MemberOptions{
+		Node: n.config.NodeID, Slots: 1, Build: n.config.Version, Announce: n.config.MetaStore.URL != "",
+	})
 	if err != nil {
 		return err
 	}
+	n.member = m
+	watched, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-m.Lost():
+			var fenced *meta.FencedError
+			if errors.As(m.Err(), &fenced) { // that the log has stopped is told by the log itself
+				n.fail(fmt.Errorf("node: the node's place in the cluster is lost: %w", fenced))
+			}
+		case <-ended:
+		}
+	}()
 	n.undo("the node's liveness key", func(context.Context) error {
-		claim.Release()
+		close(ended)
+		<-watched
+		m.Close()
 		return nil
 	})
-	var incarnation [16]byte
-	_, _ = rand.Read(incarnation[:]) // never fails
-	registered, err := n.meta.Do(ctx, meta.RegisterNode{
-		Node: n.config.NodeID, ExpectedEpoch: -1, Incarnation: incarnation, Slots: 1,
-	})
-	if err != nil {
-		return err
-	}
-	n.nodeEpoch = int64(registered.ID)
-	n.producerIDs = newProducerIDs(n.meta, n.config.NodeID, n.nodeEpoch)
-	return nil
+	n.producerIDs = newProducerIDs(n.meta, m)
+	return n.checkAlone(ctx)
 }

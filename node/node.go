@@ -43,7 +43,7 @@ type Node struct {
 	metaFile    checkedFile // nil when the metadata log is not in the data directory
 	catalog     *catalog
 	producerIDs *producerIDs
-	nodeEpoch   int64
+	member      *meta.Member
 	env         *kafkalog.Env
 	flusher     *partition.Flusher
 	maintainer  *partition.Maintainer

@@ -12,16 +12,15 @@ const producerIDBlock = 1000
 
 // producerIDs hands out producer ids from a block that the metadata log gave to this node and to nobody else.
 type producerIDs struct {
-	log       *meta.Log
-	node      int32
-	nodeEpoch int64
+	log    *meta.Log
+	member *meta.Member
 
 	turn       chan struct{} // holds one value; who has it may use what follows
 	next, left uint64
 }
 
-func newProducerIDs(log *meta.Log, node int32, nodeEpoch int64) *producerIDs {
-	p := &producerIDs{log: log, node: node, nodeEpoch: nodeEpoch, turn: make(chan struct{}, 1)}
+func newProducerIDs(log *meta.Log, member *meta.Member) *producerIDs {
+	p := &producerIDs{log: log, member: member, turn: make(chan struct{}, 1)}
 	p.turn <- struct{}{}
 	return p
 }
@@ -36,7 +35,9 @@ func (p *producerIDs) take(ctx context.Context) (int64, error) {
 	}
 	defer func() { p.turn <- struct{}{} }()
 	if p.left == 0 {
-		block, err := p.log.Do(ctx, meta.AllocateProducerIDs{Node: p.node, NodeEpoch: p.nodeEpoch, Count: producerIDBlock})
+		block, err := p.log.Do(ctx, meta.AllocateProducerIDs{
+			Node: p.member.Node(), NodeEpoch: p.member.Epoch(), Count: producerIDBlock,
+		})
 		if err != nil {
 			return 0, err
 		}

@@ -49,8 +49,8 @@ var allowedImports = map[string][]string{
 	"admin":             nil,
 	"observe":           {"kafkalog", "partition", "broker", "meta"},
 	"node": {
-		"vfs", "batch", "kafkalog", "topicconfig", "logdir", "meta", "meta/embedded", "partition", "broker", "admin",
-		"observe", "coordinator", "coordinator/runner", "objstore", "objstore/dir", "objstore/cloud", "stream",
+		"vfs", "batch", "kafkalog", "topicconfig", "logdir", "meta", "meta/embedded", "meta/etcd", "partition", "broker",
+		"admin", "observe", "coordinator", "coordinator/runner", "objstore", "objstore/dir", "objstore/cloud", "stream",
 		"stream/catalog", "vfs/overlay",
 	},
 	"node/nodetest": {"node", "vfs", "vfs/memfs", "meta", "meta/metatest", "topicconfig"},

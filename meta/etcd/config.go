@@ -24,8 +24,9 @@ type Config struct {
 	// Name keeps logs in one etcd apart: all keys begin with /tidemark/Name/.
 	Name string
 
-	// ClusterID is stored in a log that is made. One that is there must have this id, unless ClusterID is empty.
-	ClusterID string
+	// ClusterID is the id that the log must have, unless it is empty; NewClusterID is what one that is made gets then. Without
+	// either none is made.
+	ClusterID, NewClusterID string
 	// MustExist refuses to make a log.
 	MustExist bool
 

@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,10 +91,11 @@ func (b *Backend) find(ctx context.Context) (revision int64, err error) {
 	defer cancel()
 	absent := clientv3.Compare(clientv3.CreateRevision(b.keys.format()), "=", 0)
 	var make []clientv3.Op
-	if !b.config.MustExist && b.config.ClusterID != "" {
+	newID := cmp.Or(b.config.ClusterID, b.config.NewClusterID)
+	if !b.config.MustExist && newID != "" {
 		make = []clientv3.Op{
 			clientv3.OpPut(b.keys.format(), fmt.Sprint(formatVersion)),
-			clientv3.OpPut(b.keys.cluster(), b.config.ClusterID),
+			clientv3.OpPut(b.keys.cluster(), newID),
 			clientv3.OpPut(b.keys.head(), encodeIndex(0)),
 		}
 	}
@@ -105,7 +107,7 @@ func (b *Backend) find(ctx context.Context) (revision int64, err error) {
 	case done.Succeeded && len(make) == 0:
 		return 0, &meta.MissingError{Path: b.String()}
 	case done.Succeeded:
-		b.clusterID = b.config.ClusterID
+		b.clusterID = newID
 		return done.Header.Revision, nil
 	}
 	return done.Header.Revision, b.identify(valueOf(done, 0), valueOf(done, 1))

@@ -180,6 +180,7 @@ func nodeSettings(s config.Server, l limits) node.Config {
 		Kafka:                    kafkaListeners(s),
 		HTTP:                     s.HTTPListen,
 		InsecureListen:           s.InsecureListen,
+		MetaStore:                metaStore(s),
 		TopicDefaults:            topicDefaults(s),
 		TopicPatterns:            topicPatterns(s),
 		NumPartitions:            s.NumPartitions,
@@ -210,6 +211,11 @@ func nodeSettings(s config.Server, l limits) node.Config {
 		TraceSampleRatio:         traceRatio(s.TraceRatio),
 		Version:                  version,
 	}
+}
+
+// metaStore are the keys about the metadata log as a node takes them.
+func metaStore(s config.Server) node.MetaStore {
+	return node.MetaStore{URL: s.MetaURL, CACert: s.MetaCACert, Cert: s.MetaCert, Key: s.MetaKey, User: s.MetaUser}
 }
 
 // kafkaListeners puts what is listened on and what clients are told together.
