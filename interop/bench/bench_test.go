@@ -34,12 +34,12 @@ func TestEveryRowIsAMedianWithItsSpread(t *testing.T) {
 	}
 	var r results
 	for i, v := range []*variant{{title: "A"}, {title: "B"}, {title: "A"}, {title: "B"}, {title: "A"}, {title: "B"}} {
-		r.add(v, workloads[0], second(1000*int64(i+1), 10*time.Millisecond), second(2_000_000, time.Second))
+		r.add(v, workloads[0], 12, second(1000*int64(i+1), 10*time.Millisecond), second(2_000_000, time.Second))
 	}
 	table := r.table()
-	require.Contains(t, table, "| 1 KiB, uncompressed | produce | A | 3,000 (1,000 – 5,000) | 3.33 (2.00 – 10.00) | 6.67 (4.00 – 20.00) |\n"+
-		"| 1 KiB, uncompressed | produce | B | 4,000 (2,000 – 6,000) | 2.50 (1.67 – 5.00) | 5.00 (3.33 – 10.00) |\n"+
-		"| 1 KiB, uncompressed | consume | A | 2,000,000 (2,000,000 – 2,000,000) | 0.50 (0.50 – 0.50) | 1.00 (1.00 – 1.00) |\n")
+	require.Contains(t, table, "| 1 KiB, uncompressed, 12 partitions | produce | A | 3,000 (1,000 – 5,000) | 3.33 (2.00 – 10.00) | 6.67 (4.00 – 20.00) |\n"+
+		"| 1 KiB, uncompressed, 12 partitions | produce | B | 4,000 (2,000 – 6,000) | 2.50 (1.67 – 5.00) | 5.00 (3.33 – 10.00) |\n"+
+		"| 1 KiB, uncompressed, 12 partitions | consume | A | 2,000,000 (2,000,000 – 2,000,000) | 0.50 (0.50 – 0.50) | 1.00 (1.00 – 1.00) |\n")
 }
 
 func TestTheTableReplacesOnlyWhatStandsBetweenTheMarkers(t *testing.T) {
@@ -59,7 +59,7 @@ func TestTheClientMovesEveryRecordThroughTheSink(t *testing.T) {
 	defer stop()
 	require.NoError(t, err)
 	for _, w := range workloads {
-		produced, consumed, err := measure(t.Context(), variants[0], w, 100*time.Millisecond, "t-"+w.slug)
+		produced, consumed, err := measure(t.Context(), variants[0], w, 3, 100*time.Millisecond, "t-"+w.slug)
 		require.NoError(t, err)
 		require.Positive(t, produced.records)
 		require.GreaterOrEqual(t, consumed.records, produced.records)

@@ -9,7 +9,13 @@
 // Before the first round Apache Kafka is put under load until its compiler has done its work (100 s), and tidemark for a
 // tenth of that. Between phases the page cache is written out, so that one server's dirty pages are not another's bill.
 //
-// -servers null measures the client alone: a sink in this program takes everything, stores nothing and acknowledges.
+// The server called null measures the client alone: a sink in this program takes everything, stores nothing and acknowledges.
+//
+// Then follow, each in a file of its own: end-to-end latency at a steady pace (endtoend.go), reading what is not in the page
+// cache beside a program that only sends the files (cold.go), and the life of a server with 5,000 partitions (starts.go).
+//
+// `bench flusher` measures how long an acknowledgement takes by the number of partitions that are written to at once.
+// bench/flusher.sh runs it.
 //
 // `bench groups` measures something else: what one server at rest holds and how often it wakes with thousands of partitions
 // and hundreds of groups, without and with members. bench/groups.sh runs it.

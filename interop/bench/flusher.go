@@ -198,14 +198,15 @@ func (b *burst) accepted(ctx context.Context) error {
 	}
 }
 
-// fewest is how many requests make a measurement, however long they take.
+// fewest is how many requests make a measurement, unless they take very long.
 const fewest = 20
 
 // send sends the request again and again for about d, each a pause after the answer to the one before, and returns how long
 // the answers took.
 func (b *burst) send(ctx context.Context, d, gap time.Duration) ([]time.Duration, error) {
 	var took []time.Duration
-	for end := time.Now().Add(d); time.Now().Before(end) || len(took) < fewest; {
+	end := time.Now().Add(d)
+	for late := end.Add(4 * d); time.Now().Before(end) || len(took) < fewest && time.Now().Before(late); {
 		if err := pause(ctx, gap); err != nil {
 			return nil, err
 		}

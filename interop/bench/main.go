@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"time"
 )
@@ -13,6 +14,7 @@ import (
 // options are the flags.
 type options struct {
 	servers string        // comma-separated variants
+	parts   string        // comma-separated parts
 	rounds  int           // measured rounds
 	phase   time.Duration // how long each producing phase lasts
 	warm    time.Duration // load on Kafka before the first round
@@ -20,6 +22,12 @@ type options struct {
 	output  string        // the file whose table is replaced; empty prints it only
 	command string        // how this run was started, for the table's caption
 }
+
+// allParts are what a run may measure.
+const allParts = "throughput,endtoend,cold,starts"
+
+// has reports whether a part is to be measured.
+func (o options) has(part string) bool { return slices.Contains(strings.Split(o.parts, ","), part) }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -35,14 +43,15 @@ func main() {
 		}
 	}
 	var o options
-	flag.StringVar(&o.servers, "servers", "tidemark,tidemark-os,kafka", "what to measure: "+strings.Join(variantNames(), ", "))
+	flag.StringVar(&o.servers, "servers", "tidemark,tidemark-os,kafka,kafka-flush,null", "what to measure: "+strings.Join(variantNames(), ", "))
+	flag.StringVar(&o.parts, "parts", allParts, "which measurements to make")
 	flag.IntVar(&o.rounds, "rounds", 5, "measured rounds")
-	flag.DurationVar(&o.phase, "phase", 8*time.Second, "how long each producing phase lasts")
+	flag.DurationVar(&o.phase, "phase", 2*time.Second, "how long each producing phase lasts")
 	flag.DurationVar(&o.warm, "warm", 100*time.Second, "load on Kafka before the first round; tidemark gets a tenth")
 	flag.StringVar(&o.dir, "dir", os.TempDir(), "where the servers put their data")
 	flag.StringVar(&o.output, "output", "", "Markdown file whose table between the bench:kafka markers is replaced")
 	flag.Parse()
-	o.command = fmt.Sprintf("bench -servers %s -rounds %d -phase %v -warm %v", o.servers, o.rounds, o.phase, o.warm)
+	o.command = fmt.Sprintf("bench/kafka.sh -servers %s -parts %s -rounds %d -phase %v -warm %v", o.servers, o.parts, o.rounds, o.phase, o.warm)
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "bench: unexpected argument %q\n", flag.Arg(0))
 		os.Exit(2)
@@ -58,49 +67,104 @@ func exitOn(err error) {
 	}
 }
 
-// run starts the servers, warms them, measures, and writes the table.
+// run starts the servers, warms them, measures, and writes the tables.
 func run(ctx context.Context, o options) error {
 	dir, err := os.MkdirTemp(o.dir, "tidemark-bench-")
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	variants, stop, err := startVariants(ctx, strings.Split(o.servers, ","), dir)
-	defer stop()
-	if err != nil {
-		return err
-	}
-	for _, v := range variants {
-		if err := warm(ctx, v, v.warmth(o.warm)); err != nil {
+	var tables []string
+	if o.has("throughput") || o.has("endtoend") || o.has("cold") {
+		if tables, err = underLoad(ctx, o, dir); err != nil {
 			return err
 		}
 	}
-	results := &results{command: o.command, rounds: o.rounds, phase: o.phase, warm: o.warm}
+	if o.has("starts") {
+		table, err := starts(ctx, startKinds(o), o.rounds, dir)
+		if err != nil {
+			return err
+		}
+		tables = append(tables, table)
+	}
+	text := fmt.Sprintf("%s\n\n`%s`. Median (least – most) of the rounds.\n\n%s", machine(), o.command, strings.Join(tables, "\n"))
+	fmt.Printf("\n%s", text)
+	if o.output == "" {
+		return nil
+	}
+	return replaceTable(o.output, text)
+}
+
+// startKinds are the servers whose starts are measured.
+func startKinds(o options) []startsOf {
+	var kinds []startsOf
+	for name := range strings.SplitSeq(o.servers, ",") {
+		if v, err := describe(name); err == nil && v.process != "null" && len(v.topicConfigs) == 0 {
+			kinds = append(kinds, startsOf{kind: v.process, title: v.title})
+		}
+	}
+	return kinds
+}
+
+// underLoad measures what is measured on servers that run and are warm.
+func underLoad(ctx context.Context, o options, dir string) (tables []string, err error) {
+	variants, stop, err := startVariants(ctx, strings.Split(o.servers, ","), dir)
+	defer stop()
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range variants {
+		if err := warm(ctx, v, v.warmth(o.warm)); err != nil {
+			return nil, err
+		}
+	}
+	for _, part := range []struct {
+		name string
+		run  func() (string, error)
+	}{
+		{"throughput", func() (string, error) { return throughput(ctx, o, variants) }},
+		{"endtoend", func() (string, error) { return endToEnd(ctx, variants, o.rounds, 2*o.phase) }},
+		{"cold", func() (string, error) { return cold(ctx, variants, o.rounds, o.phase) }},
+	} {
+		if !o.has(part.name) {
+			continue
+		}
+		table, err := part.run()
+		if err != nil {
+			return nil, err
+		}
+		tables = append(tables, table)
+	}
+	return tables, nil
+}
+
+// throughput measures producing and consuming.
+func throughput(ctx context.Context, o options, variants []*variant) (string, error) {
+	results := &results{phase: o.phase, warm: o.warm}
 	for round := range o.rounds {
 		for _, w := range workloads {
-			for i := range variants {
-				v := variants[i]
-				if round%2 == 1 {
-					v = variants[len(variants)-1-i]
+			for _, partitions := range spreads {
+				for i := range variants {
+					v := variants[i]
+					if round%2 == 1 {
+						v = variants[len(variants)-1-i]
+					}
+					topic := fmt.Sprintf("bench-%s-%d-%s-%d", v.name, round, w.slug, partitions)
+					produced, consumed, err := measure(ctx, v, w, partitions, o.phase, topic)
+					if err != nil {
+						return "", err
+					}
+					fmt.Printf("round %d  %-12s %-20s %2d partitions  produce %s  consume %s\n",
+						round+1, v.name, w.name, partitions, produced, consumed)
+					results.add(v, w, partitions, produced, consumed)
 				}
-				produced, consumed, err := measure(ctx, v, w, o.phase, fmt.Sprintf("bench-%s-%d-%s", v.name, round, w.slug))
-				if err != nil {
-					return err
-				}
-				fmt.Printf("round %d  %-12s %-20s produce %s  consume %s\n", round+1, v.name, w.name, produced, consumed)
-				results.add(v, w, produced, consumed)
 			}
 		}
 	}
 	for _, v := range variants {
 		if err := results.addPeak(v); err != nil {
-			return err
+			return "", err
 		}
 	}
-	table := results.table()
-	fmt.Printf("\n%s", table)
-	if o.output == "" {
-		return nil
-	}
-	return replaceTable(o.output, table)
+	return results.table(), nil
 }

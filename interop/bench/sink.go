@@ -23,6 +23,7 @@ type sink struct {
 		sync.Mutex
 		conns map[net.Conn]bool
 		logs  map[string]*sinkLog // by topic/partition
+		sizes map[string]int32    // partitions of each topic
 	}
 }
 
@@ -46,6 +47,7 @@ func startSink() (*sink, error) {
 	s := &sink{listener: listener}
 	s.mu.conns = map[net.Conn]bool{}
 	s.mu.logs = map[string]*sinkLog{}
+	s.mu.sizes = map[string]int32{}
 	s.wait.Go(func() {
 		for {
 			conn, err := listener.Accept()
@@ -155,12 +157,7 @@ func (s *sink) fill(req kmsg.Request, resp kmsg.Response) {
 	case *kmsg.InitProducerIDRequest:
 		resp.(*kmsg.InitProducerIDResponse).ProducerID = 1
 	case *kmsg.CreateTopicsRequest:
-		for _, t := range req.Topics {
-			answer := kmsg.NewCreateTopicsResponseTopic()
-			answer.Topic = t.Topic
-			resp := resp.(*kmsg.CreateTopicsResponse)
-			resp.Topics = append(resp.Topics, answer)
-		}
+		s.create(req, resp.(*kmsg.CreateTopicsResponse))
 	case *kmsg.DeleteTopicsRequest:
 		for _, t := range req.TopicNames {
 			answer := kmsg.NewDeleteTopicsResponseTopic()
@@ -185,6 +182,17 @@ func (s *sink) versions(resp *kmsg.ApiVersionsResponse) {
 	}
 }
 
+func (s *sink) create(req *kmsg.CreateTopicsRequest, resp *kmsg.CreateTopicsResponse) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range req.Topics {
+		s.mu.sizes[t.Topic] = t.NumPartitions
+		answer := kmsg.NewCreateTopicsResponseTopic()
+		answer.Topic = t.Topic
+		resp.Topics = append(resp.Topics, answer)
+	}
+}
+
 func (s *sink) metadata(req *kmsg.MetadataRequest, resp *kmsg.MetadataResponse) {
 	host, portText, _ := net.SplitHostPort(s.addr())
 	port, _ := strconv.Atoi(portText)
@@ -192,10 +200,12 @@ func (s *sink) metadata(req *kmsg.MetadataRequest, resp *kmsg.MetadataResponse) 
 	broker.Host, broker.Port = host, int32(port)
 	resp.Brokers = append(resp.Brokers, broker)
 	resp.ClusterID, resp.ControllerID = kmsg.StringPtr("null"), broker.NodeID
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, t := range req.Topics {
 		topic := kmsg.NewMetadataResponseTopic()
 		topic.Topic = t.Topic
-		for p := range int32(partitions) {
+		for p := range s.mu.sizes[*t.Topic] {
 			partition := kmsg.NewMetadataResponseTopicPartition()
 			partition.Partition = p
 			partition.Replicas, partition.ISR = []int32{0}, []int32{0}

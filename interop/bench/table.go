@@ -13,12 +13,10 @@ import (
 
 // results are all measurements of a run.
 type results struct {
-	command string
-	rounds  int
-	phase   time.Duration
-	warm    time.Duration
-	rows    []*row
-	peaks   []peak
+	phase time.Duration
+	warm  time.Duration
+	rows  []*row
+	peaks []peak
 }
 
 // row is all rounds of one phase of one workload on one server.
@@ -34,19 +32,23 @@ type peak struct {
 	bytes  int64
 }
 
-func (r *results) add(v *variant, w workload, produced, consumed phase) {
-	r.addPhase(v, w, "produce", produced)
-	r.addPhase(v, w, "consume", consumed)
+func (r *results) add(v *variant, w workload, partitions int, produced, consumed phase) {
+	name := fmt.Sprintf("%s, %d partitions", w.name, partitions)
+	if partitions == 1 {
+		name = w.name + ", 1 partition"
+	}
+	r.addPhase(v, name, "produce", produced)
+	r.addPhase(v, name, "consume", consumed)
 }
 
-func (r *results) addPhase(v *variant, w workload, name string, p phase) {
+func (r *results) addPhase(v *variant, workload, name string, p phase) {
 	for _, row := range r.rows {
-		if row.workload == w.name && row.phase == name && row.server == v.title {
+		if row.workload == workload && row.phase == name && row.server == v.title {
 			row.phases = append(row.phases, p)
 			return
 		}
 	}
-	r.rows = append(r.rows, &row{workload: w.name, phase: name, server: v.title, phases: []phase{p}})
+	r.rows = append(r.rows, &row{workload: workload, phase: name, server: v.title, phases: []phase{p}})
 }
 
 // addPeak notes the peak memory of the variant's process, once for each process.
@@ -100,10 +102,8 @@ func (s spread) counts() string {
 // table renders the results as Markdown.
 func (r *results) table() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n", machine())
-	fmt.Fprintf(&b, "`%s`: %d rounds, %v a producing phase, Kafka (%s heap) warmed by %v of load. One topic of %d partitions, one "+
-		"franz-go client with acks=all and idempotence, on the cores that the server uses too. Median (least – most).\n\n",
-		r.command, r.rounds, r.phase, kafkaHeap, r.warm, partitions)
+	fmt.Fprintf(&b, "Throughput: %v a producing phase, Kafka (%s heap) warmed by %v of load, one franz-go client with acks=all and "+
+		"idempotence, on the cores that the server uses too.\n\n", r.phase, kafkaHeap, r.warm)
 	b.WriteString("| workload | phase | server | records/s | server CPU, µs/record | client CPU, µs/record |\n|---|---|---|---:|---:|---:|\n")
 	rows := slices.Clone(r.rows)
 	place := func(one *row) int { // of its workload and phase, in the order in which they were first measured

@@ -18,14 +18,17 @@ type variant struct {
 	addr         string
 	pid          int
 	topicConfigs map[string]string
-	process      string // variants of one process share its name
+	process      string         // variants of one process share its name
+	server       *server.Server // nil for a sink in this program
 }
 
 // kafkaHeap is the heap that Apache Kafka's own start script gives a broker.
 const kafkaHeap = "1g"
 
 // variantNames lists what may be measured.
-func variantNames() []string { return []string{"tidemark", "tidemark-os", "kafka", "kafka-flush", "null"} }
+func variantNames() []string {
+	return []string{"tidemark", "tidemark-os", "kafka", "kafka-flush", "null"}
+}
 
 // warmth returns for how long a variant is put under load before it is measured, of what Kafka gets.
 func (v *variant) warmth(kafka time.Duration) time.Duration {
@@ -59,7 +62,7 @@ func startVariants(ctx context.Context, names []string, dir string) (variants []
 			stops = append(stops, f)
 			processes[v.process] = v
 		}
-		v.addr, v.pid = running.addr, running.pid
+		v.addr, v.pid, v.server = running.addr, running.pid, running.server
 		variants = append(variants, v)
 	}
 	return variants, stop, nil
@@ -94,33 +97,49 @@ func (v *variant) start(ctx context.Context, dir string) (stop func(), err error
 		v.addr, v.pid = sink.addr(), os.Getpid()
 		return sink.stop, nil
 	}
-	in, err := server.Installed()
+	binary, err := tidemarkBinary(dir)
 	if err != nil {
 		return nil, err
 	}
-	data := filepath.Join(dir, v.process+"-data")
-	if err := os.Mkdir(data, 0o755); err != nil {
-		return nil, fmt.Errorf("bench: %w", err)
-	}
-	var s *server.Server
-	if v.process == "kafka" {
-		s, err = server.NewKafka(in, server.KafkaOptions{Dir: data, Heap: kafkaHeap})
-	} else {
-		var binary string
-		if binary, err = server.BuildTidemark(in, dir); err == nil {
-			s, err = server.NewTidemark(server.TidemarkOptions{Dir: data, Binary: binary})
-		}
-	}
+	s, err := newServer(v.process, binary, filepath.Join(dir, v.process+"-data"))
 	if err != nil {
 		return nil, err
 	}
 	if err := s.Start(ctx); err != nil {
 		return nil, err
 	}
-	v.addr, v.pid = s.Addr(), s.PID()
+	v.addr, v.pid, v.server = s.Addr(), s.PID(), s
 	return func() {
 		if err := s.Kill(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
 	}, nil
+}
+
+// tidemarkBinary returns the program, which it builds into dir once.
+func tidemarkBinary(dir string) (string, error) {
+	binary := filepath.Join(dir, "tidemark")
+	if _, err := os.Stat(binary); err == nil {
+		return binary, nil
+	}
+	in, err := server.Located()
+	if err != nil {
+		return "", err
+	}
+	return server.BuildTidemark(in, dir)
+}
+
+// newServer prepares a server of a kind, kafka or tidemark, with its data in a new directory.
+func newServer(kind, binary, data string) (*server.Server, error) {
+	in, err := server.Installed()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(data, 0o755); err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	if kind == "kafka" {
+		return server.NewKafka(in, server.KafkaOptions{Dir: data, Heap: kafkaHeap})
+	}
+	return server.NewTidemark(server.TidemarkOptions{Dir: data, Binary: binary})
 }

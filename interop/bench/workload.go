@@ -12,8 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// partitions is how many partitions each measured topic has.
-const partitions = 6
+// spreads are the numbers of partitions over which a workload is measured.
+var spreads = []int{1, 12}
 
 // workload is what records look like and how they are compressed.
 type workload struct {
@@ -76,7 +76,7 @@ func (p phase) String() string {
 }
 
 // measure produces to a new topic for the given time, consumes all of it for at least half of that, and deletes it.
-func measure(ctx context.Context, v *variant, w workload, d time.Duration, topic string) (produced, consumed phase, err error) {
+func measure(ctx context.Context, v *variant, w workload, partitions int, d time.Duration, topic string) (produced, consumed phase, err error) {
 	if err := createTopic(ctx, v, topic, partitions); err != nil {
 		return phase{}, phase{}, err
 	}
@@ -203,7 +203,7 @@ func warm(ctx context.Context, v *variant, d time.Duration) error {
 	fmt.Printf("warming %s for %v\n", v.name, d)
 	for n, end := 0, time.Now().Add(d); time.Now().Before(end); n++ {
 		w := workloads[n%len(workloads)]
-		if _, _, err := measure(ctx, v, w, min(d, 5*time.Second), fmt.Sprintf("warm-%s-%d", v.name, n)); err != nil {
+		if _, _, err := measure(ctx, v, w, spreads[len(spreads)-1], min(d, 5*time.Second), fmt.Sprintf("warm-%s-%d", v.name, n)); err != nil {
 			return err
 		}
 	}
