@@ -16,7 +16,21 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog/catalogtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestCloseLeavesNothingBehind(t *testing.T) {
+	c := startCluster(t, 1, nil)
+	use := func() {
+		b, err := etcd.Open(t.Context(), c.config("closing"))
+		require.NoError(t, err)
+		_, err = b.Claim(t.Context(), "live/1", nil)
+		require.NoError(t, err)
+		require.NoError(t, b.Close())
+		require.NoError(t, b.Close())
+	}
+	use()
+	before := goleak.IgnoreCurrent() // those of etcd's server
+	use()
+	goleak.VerifyNone(t, before)
+}
 
 // names gives each log of a cluster another name.
 type names struct{ last atomic.Int64 }
