@@ -1,0 +1,223 @@
+package stream
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/objstore/faultstore"
+	"github.com/tidemark-io/tidemark/stream/catalog"
+)
+
+// ledgerGroup is a group at a window: the records in the order of submission, each given as its stream.
+func ledgerGroup(window, trim int64, streams ...catalog.StreamID) *walGroup {
+	g := &walGroup{window: window * Window, trim: trim}
+	for i, id := range streams {
+		record := Record{Stream: id, Base: int64(i), Count: 1}
+		if id == -1 {
+			record = Sentinel()
+		}
+		g.items = append(g.items, &walItem{record: record})
+	}
+	offset := g.window
+	for _, item := range g.byPlace() {
+		item.offset = offset
+		offset += int64(FrameLen(item.record))
+	}
+	return g
+}
+
+const ledgerFrame = frameHeaderSize + RecordHeaderSize
+
+func TestF07_ATrimOffsetOnlyCoversObjectsThatAreCommittedWhole(t *testing.T) {
+	l := newWALLedger()
+	g := ledgerGroup(0, -1, 2, 1, 3) // frames lie as 1, 2, 3; acknowledged as 2, 1, 3
+	l.stored(g)
+	offset := func(i int) int64 { return g.items[i].offset }
+	require.Equal(t, []int64{ledgerFrame, 0, 2 * ledgerFrame}, []int64{offset(0), offset(1), offset(2)})
+
+	trim, moved := l.committed(offset(0)) // the record of stream 1 lies below it and is not committed
+	require.Equal(t, []any{int64(-1), false}, []any{trim, moved})
+	trim, moved = l.committed(offset(1))
+	require.Equal(t, []any{int64(-1), false}, []any{trim, moved})
+	trim, moved = l.committed(offset(2))
+	require.Equal(t, []any{offset(2), true}, []any{trim, moved})
+	_, moved = l.committed(offset(2))
+	require.False(t, moved)
+}
+
+func TestWAL19_TheTrimOffsetIsTheNewestDataRecordsAndNeverASentinels(t *testing.T) {
+	l := newWALLedger()
+	l.stored(ledgerGroup(0, -1, 1))
+	l.stored(ledgerGroup(1, -1, -1))
+	l.stored(ledgerGroup(2, -1, -1, 1))
+	l.stored(ledgerGroup(3, -1, 1))
+	trim, moved := l.committed(2*Window + ledgerFrame)
+	require.Equal(t, []any{int64(2*Window + ledgerFrame), true}, []any{trim, moved})
+	l = newWALLedger()
+	l.stored(ledgerGroup(0, -1, 1))
+	l.stored(ledgerGroup(1, -1, -1))
+	l.stored(ledgerGroup(2, -1, 1, 2))
+	trim, moved = l.committed(2 * Window)
+	require.Equal(t, []any{int64(0), true}, []any{trim, moved}, "a sentinel's offset does not count, nor half an object")
+}
+
+func TestWAL21_WAL22_OnlyWhatALaterAcknowledgedObjectCoversMayGo(t *testing.T) {
+	l := newWALLedger()
+	l.stored(ledgerGroup(0, -1, 1))
+	l.stored(ledgerGroup(1, -1, 1))
+	l.committed(Window)
+	require.Empty(t, l.deletable(), "nothing carries the trim offset")
+	l.stored(ledgerGroup(2, 0, 1))
+	require.Equal(t, []int64{0}, l.deletable())
+	l.stored(ledgerGroup(3, Window, -1))
+	require.Equal(t, []int64{0, Window}, l.deletable())
+	l.deleted([]int64{Window})
+	require.Equal(t, []int64{0}, l.deletable())
+	l.deleted([]int64{0})
+	l.committed(2 * Window)
+	l.stored(ledgerGroup(4, 2*Window, -1))
+	require.Equal(t, []int64{2 * Window}, l.deletable(), "the sentinel lies above the trim offset, and the newest stays")
+	l.stored(ledgerGroup(5, 2*Window, 1))
+	l.committed(5 * Window)
+	l.stored(ledgerGroup(6, 5*Window, 1))
+	require.Equal(t, []int64{2 * Window, 3 * Window, 4 * Window, 5 * Window}, l.deletable())
+}
+
+func TestWAL20_ASentinelCarriesTheTrimOffsetWhenNoAppendDoes(t *testing.T) {
+	runCluster(t, func(c *cluster) {
+		p := c.start(5)
+		s := p.stream()
+		for range 3 {
+			c.appendMany(s, 1)
+			c.pass(time.Second)
+		}
+		trace := p.wal.Trace(nil)
+		require.NoError(c, p.Upload(c.Context()))
+		c.pass(c.config.WALTrimPersist - time.Millisecond)
+		require.Empty(c, trace.String())
+		c.pass(time.Millisecond)
+		require.Equal(c, []string{
+			fmt.Sprintf("put-if-absent %s +105", walKey(5, 1, 3)),
+			fmt.Sprintf("delete %s %s %s", walKey(5, 1, 0), walKey(5, 1, 1), walKey(5, 1, 2)),
+		}, strings.Split(strings.TrimSpace(trace.String()), "\n"))
+		require.Equal(c, []string{"1/3"}, c.walKeys(5))
+		data, err := c.wal.Open().Get(c.Context(), walKey(5, 1, 3))
+		require.NoError(c, err)
+		h, frames, err := DecodeWALObject("k", data)
+		require.NoError(c, err)
+		require.EqualValues(c, 2*Window, h.Trim)
+		require.True(c, frames[0].Record.IsSentinel())
+
+		trace.Reset()
+		c.pass(time.Hour)
+		require.Empty(c, trace.String(), "an idle log costs nothing")
+		p.kill()
+		next := c.start(5)
+		require.Equal(c, RecoveredEvent{
+			Node: catalog.Node{ID: 5, Epoch: 2}, Epoch: 1, From: 3 * Window, To: 4 * Window, Objects: 1,
+		}, next.events.recovered(), "WAL-28: nothing is left to recover")
+		next.close()
+	})
+}
+
+func TestWAL20_AnAppendCarriesTheTrimOffset(t *testing.T) {
+	runCluster(t, func(c *cluster) {
+		p := c.start(5)
+		s := p.stream()
+		c.appendMany(s, 1)
+		require.NoError(c, p.Upload(c.Context()))
+		c.appendMany(s, 1)
+		c.pass(time.Hour)
+		require.Equal(c, 2, p.wal.Count(objstore.OpPutIfAbsent), "no sentinel was needed")
+		require.Equal(c, []string{"1/1"}, c.walKeys(5))
+		p.close()
+	})
+}
+
+func TestWAL23_F69_ADeleteThatFailsIsTriedAgainAndHoldsUpNobody(t *testing.T) {
+	runCluster(t, func(c *cluster) {
+		p := c.start(5)
+		s := p.stream()
+		for range 3 {
+			c.appendMany(s, 1)
+			c.pass(time.Second)
+		}
+		denied := true
+		p.wal.SetInjector(faultstore.When(func(op faultstore.Op) bool { return op.Kind == objstore.OpDelete },
+			func(op faultstore.Op) faultstore.Fault {
+				if !denied {
+					return faultstore.Fault{}
+				}
+				return faultstore.Fault{Keys: map[string]error{walKey(5, 1, 1): objstore.ErrDenied}}
+			}))
+		require.NoError(c, p.Upload(c.Context()))
+		c.appendMany(s, 1)
+		synctest.Wait()
+		require.Equal(c, []string{"1/1", "1/3"}, c.walKeys(5), "the others are gone")
+		require.Equal(c, "delete failed", p.events.String())
+		c.appendMany(s, 1)
+		c.pass(deleteRetry)
+		require.Contains(c, c.walKeys(5), "1/1")
+		denied = false
+		c.pass(deleteRetry)
+		require.NotContains(c, c.walKeys(5), "1/1")
+		require.NoError(c, p.Err())
+		p.close()
+	})
+}
+
+func TestWAL22_AYoungFenceStaysAndAnOldOneGoes(t *testing.T) {
+	runCluster(t, func(c *cluster) {
+		c.start(5).kill()
+		second := c.start(5)
+		require.Equal(c, []string{"1/0"}, c.walKeys(5), "the fence of an empty log")
+		second.close()
+		c.pass(c.config.WALFenceRetention - time.Second)
+		c.start(5).close()
+		require.Equal(c, []string{"1/0"}, c.walKeys(5))
+		c.pass(time.Second)
+		c.start(5).close()
+		require.Empty(c, c.walKeys(5))
+	})
+}
+
+// TestF07_SlowAndReorderedUploads has many streams append in any order, blocks of one stream each, and the first block's
+// object be the slowest. After each commit the trim offset covers nothing that is not committed.
+func TestF07_SlowAndReorderedUploadsLoseNothing(t *testing.T) {
+	for crashAfter := range 8 {
+		runCluster(t, func(c *cluster) {
+			c.config.CacheMaxStreams = 1
+			p := c.start(5)
+			var streams []*Stream
+			for range 64 {
+				streams = append(streams, p.stream())
+			}
+			writes := faultstore.NewGate(func(op faultstore.Op) bool { return op.Kind == objstore.OpPut })
+			p.data.SetInjector(writes.Inject)
+			for i := range streams {
+				s := streams[(i*37)%64]
+				c.submit(s, fmt.Sprintf("%d@0", s.ID()))
+			}
+			c.pass(time.Second)
+			for range crashAfter { // the later ones first
+				held, err := writes.Held(c.Context(), 1)
+				require.NoError(c, err)
+				writes.Release(held[len(held)-1])
+				synctest.Wait()
+			}
+			c.pass(2 * time.Second) // a trim offset, if there is one, is persisted
+			p.kill()
+			next := c.start(5)
+			for _, s := range streams {
+				require.Equal(c, named(s, 0, 1), c.rows(next.reopen(s.ID())), "after %d", crashAfter)
+			}
+			next.close()
+		})
+	}
+}
