@@ -1,0 +1,452 @@
+package stream_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-io/tidemark/objstore/dir"
+	"github.com/tidemark-io/tidemark/stream"
+	"github.com/tidemark-io/tidemark/stream/catalog"
+	"github.com/tidemark-io/tidemark/stream/catalog/catalogtest"
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
+// killsVariable is how often TestKilledProcessesLoseNothing kills, takeoversVariable how often processes are overtaken.
+const (
+	killsVariable     = "TIDEMARK_TEST_KILLS"
+	takeoversVariable = "TIDEMARK_TEST_TAKEOVERS"
+)
+
+// childVariable has the orders of a process that a test starts: itself again, to run [TestTheChild].
+const childVariable = "TIDEMARK_TEST_CHILD"
+
+// orders is what a child does: it opens the engine of a node and appends to all streams of the catalog until it fails or is
+// killed. It says on its standard output what was acknowledged.
+type orders struct {
+	Socket, Store string
+	Node          catalog.NodeID
+	// Tag is part of all that it appends.
+	Tag string
+	// Quiet children do nothing but append: they meet metadata no more once they are open.
+	Quiet bool
+}
+
+// bench is a store in a directory and a catalog at a socket, which several processes share.
+type bench struct {
+	*testing.T
+	root, socket string
+	memory       *catalogtest.Memory
+	streams      []catalog.StreamID
+	acked        []ackLine // of all children, in no order
+	tags         int
+}
+
+// ackLine is an append that a child says was acknowledged.
+type ackLine struct {
+	Stream catalog.StreamID
+	Base   int64
+	Count  int32
+	Size   int
+	Tag    string
+}
+
+func payloadOf(a ackLine) []byte {
+	text := fmt.Appendf(nil, "%d at %d by %s, ", a.Stream, a.Base, a.Tag)
+	return bytes.Repeat(text, a.Size/len(text)+1)[:a.Size]
+}
+
+// processConfig has everything happen within milliseconds.
+func processConfig() stream.Config {
+	c := stream.DefaultConfig()
+	c.WALBatchInterval, c.WALTrimPersist, c.UploadInterval = time.Millisecond, 10*time.Millisecond, 30*time.Millisecond
+	c.CompactInterval, c.GCInterval, c.GCGrace = 50*time.Millisecond, 20*time.Millisecond, 200*time.Millisecond
+	c.UploadStreamSplit, c.CompactSplit, c.ObjectBlockSize = 16<<10, 32<<10, 4<<10
+	return c
+}
+
+func newBench(t *testing.T) *bench {
+	root := t.TempDir()
+	sockets, err := os.MkdirTemp("", "tidemark") // a socket's path is short
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
+	b := &bench{T: t, root: root, socket: filepath.Join(sockets, "s"), memory: catalogtest.NewMemory(time.Now)}
+	serveCatalog(t, b.memory, b.socket)
+	e, done := b.open(0)
+	first, err := e.CreateStreams(t.Context(), 8)
+	require.NoError(t, err)
+	for i := range 8 {
+		b.streams = append(b.streams, first+catalog.StreamID(i))
+	}
+	require.NoError(t, e.Close(t.Context()))
+	done()
+	return b
+}
+
+// open opens an engine in this process. done must be called after its Close.
+func (b *bench) open(node catalog.NodeID) (e *stream.Engine, done func()) {
+	b.Helper()
+	store, err := dir.Open(vfs.OS(), b.root)
+	require.NoError(b, err)
+	e, err = stream.Open(b.Context(), stream.Options{
+		Catalog: b.memory, Node: node, Cluster: "processes", WAL: store, Data: store, Proof: time.Now, Config: processConfig(),
+	})
+	require.NoError(b, err)
+	return e, func() { require.NoError(b, store.Close()) }
+}
+
+// child is a process that appends.
+type child struct {
+	*exec.Cmd
+	b      *bench
+	node   catalog.NodeID
+	output sync.WaitGroup
+	mu     sync.Mutex
+	acked  []ackLine
+	failed string        // what ended it
+	more   chan struct{} // a line came
+}
+
+// start starts a child under a node's id.
+func (b *bench) start(node catalog.NodeID, quiet bool) *child {
+	b.Helper()
+	b.tags++
+	text, err := json.Marshal(orders{Socket: b.socket, Store: b.root, Node: node, Tag: fmt.Sprintf("child %d", b.tags), Quiet: quiet})
+	require.NoError(b, err)
+	c := &child{Cmd: exec.Command(os.Args[0], "-test.run=^TestTheChild$"), b: b, node: node, more: make(chan struct{}, 1)}
+	c.Env = append(os.Environ(), childVariable+"="+string(text))
+	c.Stderr = os.Stderr
+	out, err := c.StdoutPipe()
+	require.NoError(b, err)
+	require.NoError(b, c.Start())
+	c.output.Go(func() { c.read(out) })
+	return c
+}
+
+// read takes what the child says. A line that a kill has cut off was not said.
+func (c *child) read(out io.Reader) {
+	lines := bufio.NewReader(out)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		c.mu.Lock()
+		var a ackLine
+		if text, isAck := bytes.CutPrefix(line, []byte("acked ")); isAck && json.Unmarshal(text, &a) == nil {
+			c.acked = append(c.acked, a)
+		}
+		if text, isEnd := bytes.CutPrefix(line, []byte("failed ")); isEnd {
+			c.failed = string(text)
+		}
+		c.mu.Unlock()
+		select {
+		case c.more <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (c *child) said() (acks int, failed string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.acked), c.failed
+}
+
+// await waits until so many appends were acknowledged.
+func (c *child) await(n int) {
+	c.b.Helper()
+	for {
+		acks, failed := c.said()
+		if acks >= n {
+			return
+		}
+		require.Empty(c.b, failed)
+		select {
+		case <-c.more:
+		case <-c.b.Context().Done():
+			c.b.Fatal("the test ends")
+		}
+	}
+}
+
+// end waits until the process has ended and all that it said was read.
+func (c *child) end() {
+	c.b.Helper()
+	c.output.Wait()
+	_ = c.Wait() // killed, or not
+	c.b.acked = append(c.b.acked, c.acked...)
+}
+
+func (c *child) signal(s syscall.Signal) {
+	c.b.Helper()
+	require.NoError(c.b, syscall.Kill(c.Process.Pid, s))
+}
+
+// pause stops a process and returns when it stands still.
+func (c *child) pause() {
+	c.b.Helper()
+	c.signal(syscall.SIGSTOP)
+	var status syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(c.Process.Pid, &status, syscall.WUNTRACED, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		require.NoError(c.b, err)
+		require.True(c.b, status.Stopped())
+		return
+	}
+}
+
+// verify opens all streams in an engine and reads everything: the records follow each other, and all that any child says was
+// acknowledged is there.
+func (b *bench) verify(e *stream.Engine) {
+	b.Helper()
+	acked := map[catalog.StreamID]map[int64]ackLine{}
+	for _, a := range b.acked {
+		if acked[a.Stream] == nil {
+			acked[a.Stream] = map[int64]ackLine{}
+		}
+		if first, twice := acked[a.Stream][a.Base]; twice {
+			require.Equal(b, first, a, "two appends were acknowledged at one offset")
+		}
+		acked[a.Stream][a.Base] = a
+	}
+	found := 0
+	for _, id := range b.streams {
+		s := b.openStream(e, id)
+		for at := int64(0); at < s.Confirm(); {
+			got, err := s.Fetch(b.Context(), stream.FetchRequest{Start: at, End: s.Confirm(), MaxBytes: 1 << 20})
+			require.NoError(b, err)
+			for _, r := range got.Records {
+				require.Equal(b, at, r.Base)
+				at = r.End()
+				if a, was := acked[id][r.Base]; was {
+					require.Equal(b, a.Count, r.Count)
+					require.Equal(b, string(payloadOf(a)), string(r.Payload))
+					found++
+				}
+			}
+		}
+	}
+	require.Equal(b, len(b.acked), found, "every acknowledged append is there")
+}
+
+func (b *bench) openStream(e *stream.Engine, id catalog.StreamID) *stream.Stream {
+	b.Helper()
+	row, _ := b.memory.View().Stream(id)
+	s, err := e.OpenStream(b.Context(), id, row.Epoch+1)
+	require.NoError(b, err)
+	return s
+}
+
+// check finds nothing wrong.
+func (b *bench) check() {
+	b.Helper()
+	store, err := dir.Open(vfs.OS(), b.root)
+	require.NoError(b, err)
+	defer store.Close()
+	for f, err := range stream.Check(b.Context(), stream.CheckOptions{
+		Catalog: b.memory, WAL: store, Data: store, Cluster: "processes", Deep: true,
+	}) {
+		require.NoError(b, err)
+		b.Errorf("%s", f)
+	}
+}
+
+func TestKilledProcessesLoseNothing(t *testing.T) {
+	b := newBench(t)
+	for kill := range number(t, killsVariable, 4) {
+		c := b.start(1, false)
+		c.await(rand.IntN(400))
+		c.signal(syscall.SIGKILL)
+		c.end()
+		e, done := b.open(1)
+		b.verify(e)
+		if kill%2 == 0 { // else the next process finds an engine that ended like a crash
+			require.NoError(t, e.Close(t.Context()))
+			b.check()
+		} else {
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			require.Error(t, e.Close(ended))
+		}
+		done()
+	}
+	t.Logf("%d appends were acknowledged", len(b.acked))
+}
+
+// TestProcessesThatAreOvertakenLoseNothing: a second process takes a node over, under its own id or another one's, while the
+// first one appends.
+func TestProcessesThatAreOvertakenLoseNothing(t *testing.T) {
+	b := newBench(t)
+	for takeover := range number(t, takeoversVariable, 4) {
+		c := b.start(1, false)
+		c.await(rand.IntN(400))
+		node := catalog.NodeID(1 + takeover%2)
+		e, done := b.open(node)
+		if node != 1 {
+			require.NoError(t, e.Failover(t.Context(), 1))
+		}
+		c.end() // it finds out by itself
+		_, failed := c.said()
+		require.Regexp(t, "was fenced|has been taken over", failed)
+		b.verify(e)
+		require.NoError(t, e.Close(t.Context()))
+		b.check()
+		done()
+	}
+	t.Logf("%d appends were acknowledged", len(b.acked))
+}
+
+// overtake pauses a child in the middle of its appends, lets another node take over and do more, and lets the child go on:
+// it acknowledges nothing any more. Of how it ended is told.
+func (b *bench) overtake(quiet bool, more func(e *stream.Engine, s []*stream.Stream)) (failed string) {
+	c := b.start(1, quiet)
+	c.await(50)
+	c.pause()
+	e, done := b.open(2)
+	require.NoError(b, e.Failover(b.Context(), 1))
+	var streams []*stream.Stream
+	for _, id := range b.streams {
+		streams = append(streams, b.openStream(e, id))
+	}
+	more(e, streams)
+	require.NoError(b, e.Upload(b.Context()))
+	before := b.files()
+
+	c.signal(syscall.SIGCONT)
+	c.end()
+	_, failed = c.said()
+	require.NotEmpty(b, failed)
+	after := b.files()
+	for name, content := range before {
+		if now, there := after[name]; there { // the cleaner runs meanwhile
+			require.True(b, bytes.Equal(content, now), "%s has changed", name)
+		}
+	}
+	for _, s := range streams {
+		require.NoError(b, s.Close(b.Context()))
+	}
+	b.verify(e)
+	require.NoError(b, e.Close(b.Context()))
+	b.check()
+	done()
+	return failed
+}
+
+// files are the objects of node 2's log and all data objects.
+func (b *bench) files() map[string][]byte {
+	b.Helper()
+	files := map[string][]byte{}
+	require.NoError(b, filepath.WalkDir(b.root, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Base(path)[0] == '.' {
+			return nil // it is gone, or is no object
+		}
+		content, err := os.ReadFile(path)
+		if err == nil {
+			files[path] = content
+		}
+		return nil
+	}))
+	return files
+}
+
+// appendTo appends as a child would, in this process.
+func (b *bench) appendTo(s *stream.Stream, size int) {
+	b.Helper()
+	a := ackLine{Stream: s.ID(), Base: s.Next(), Count: 2, Size: size, Tag: "the parent"}
+	base, err := s.Append(b.Context(), a.Count, payloadOf(a))
+	require.NoError(b, err)
+	require.Equal(b, a.Base, base)
+	b.acked = append(b.acked, a)
+}
+
+func TestF08_APausedWriterAcknowledgesNothingAfterATakeover(t *testing.T) {
+	b := newBench(t)
+	failed := b.overtake(true, func(_ *stream.Engine, streams []*stream.Stream) {
+		for i := range 40 {
+			b.appendTo(streams[i%len(streams)], 1000)
+		}
+	})
+	require.Contains(t, failed, "was fenced at", "by the store alone")
+}
+
+// TestF34_FencesDoNotDependOnWhatTheCleanerLeaves: the new owner appends, uploads, compacts and cleans without grace before
+// the paused one goes on.
+func TestF34_FencesDoNotDependOnWhatTheCleanerLeaves(t *testing.T) {
+	b := newBench(t)
+	b.overtake(false, func(e *stream.Engine, streams []*stream.Stream) {
+		for i := range 50 {
+			b.appendTo(streams[i%len(streams)], 1000)
+			if i%5 == 0 {
+				require.NoError(t, e.Upload(t.Context()))
+			}
+		}
+		require.NoError(t, e.Compact(t.Context()))
+		require.NoError(t, e.Clean(t.Context()))
+	})
+}
+
+// TestTheChild is the process that the tests above start. On its own it does nothing.
+func TestTheChild(t *testing.T) {
+	text := os.Getenv(childVariable)
+	if text == "" {
+		return
+	}
+	var o orders
+	require.NoError(t, json.Unmarshal([]byte(text), &o))
+	ctx := context.Background()
+	shared, err := dialCatalog(ctx, o.Socket)
+	require.NoError(t, err)
+	store, err := dir.Open(vfs.OS(), o.Store)
+	require.NoError(t, err)
+	config := processConfig()
+	if o.Quiet {
+		config.UploadInterval, config.CompactInterval, config.GCInterval = time.Hour, time.Hour, time.Hour
+	}
+	e, err := stream.Open(ctx, stream.Options{
+		Catalog: shared, Node: o.Node, Cluster: "processes", WAL: store, Data: store, Proof: time.Now, Config: config,
+	})
+	require.NoError(t, err)
+	var writers sync.WaitGroup
+	for row := range shared.View().Streams() {
+		s, err := e.OpenStream(ctx, row.ID, row.Epoch+1)
+		if err != nil {
+			break // it was overtaken already
+		}
+		writers.Go(func() { appendForever(ctx, s, o.Tag) })
+	}
+	writers.Wait()
+	fmt.Printf("failed %q\n", fmt.Sprint(e.Err()))
+	_ = e.Close(ctx)
+	_ = store.Close()
+	shared.close()
+}
+
+// appendForever appends until it fails, and says what was acknowledged.
+func appendForever(ctx context.Context, s *stream.Stream, tag string) {
+	for {
+		a := ackLine{Stream: s.ID(), Base: s.Next(), Count: 1 + rand.Int32N(5), Size: 1 + rand.IntN(5000), Tag: tag}
+		if _, err := s.Append(ctx, a.Count, payloadOf(a)); err != nil {
+			return
+		}
+		text, _ := json.Marshal(a) // plain fields: it cannot fail
+		fmt.Printf("acked %s\n", text)
+	}
+}
