@@ -35,8 +35,10 @@ func (e *Engine) TryAdmit(records, bytes int) (*Admission, error) {
 	return &Admission{gate: e.gate, left: need}, nil
 }
 
+// admissionBytes is what records cost from their admission on: as much as they will in the log cache, which is more than
+// their frames have (F-62).
 func admissionBytes(records, bytes int) int64 {
-	return int64(records)*int64(FrameLen(Record{})) + int64(bytes)
+	return int64(records)*recordCost(Record{}) + int64(bytes)
 }
 
 // Submit places a record of count rows behind all that were submitted before it, and returns at once. The record is durable
@@ -56,13 +58,13 @@ func (s *Stream) Submit(a *Admission, count int32, payload []byte) (*Ack, error)
 	if err := record.CheckAppend(); err != nil {
 		return nil, err
 	}
-	size := int64(FrameLen(record))
-	if !a.take(size) {
-		return nil, fmt.Errorf("%w: a record of %d bytes, %d are admitted", ErrOverCapacity, size, a.left)
+	cost := recordCost(record)
+	if !a.take(cost) {
+		return nil, fmt.Errorf("%w: a record that costs %d bytes, %d are admitted", ErrOverCapacity, cost, a.left)
 	}
 	ack := &Ack{stream: s, record: record, done: make(chan struct{})}
 	if err := s.engine.wal.submit(record, ack.settle); err != nil {
-		a.left += size
+		a.left += cost
 		return nil, err
 	}
 	s.mu.next = record.End()
@@ -136,7 +138,7 @@ func (a *Ack) settle(offset int64, err error) {
 	}
 	a.stream.settled(a, err == nil)
 	close(a.done)
-	e.gate.leave(int64(FrameLen(a.record)))
+	e.gate.leave(recordCost(a.record))
 }
 
 // settled takes the oldest record off the list of those on their way, moves the confirm offset and wakes who watches.

@@ -7,11 +7,11 @@ import (
 )
 
 // gate admits appends in the order in which they come: none overtakes another, however small it is (WAL-10). What it
-// guards is memory: frames that are on their way to the store, and records in the log cache.
+// guards is memory: records that are on their way to the store, and those in the log cache, by what they cost there.
 //
 //	enter --> [ waiters, first come first served ] --> reserved --leave--> in the log cache
 type gate struct {
-	maxReserved int64        // bytes of frames that may be on their way (WAL-9)
+	maxReserved int64        // bytes of records that may be on their way (WAL-9)
 	capacity    int64        // bytes that those and the log cache may have together (LC-7)
 	cached      func() int64 // the cost of the log cache; must not block
 	pressed     func()       // an append waits for the log cache; must not block

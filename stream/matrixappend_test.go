@@ -179,7 +179,7 @@ func TestF6_F08_AnotherWritersObjectFailsAllWaiters(t *testing.T) {
 
 func TestF7_AStoreThatIsDownForFiveMinutesOnlyDelays(t *testing.T) {
 	runCluster(t, func(c *cluster) {
-		c.config.WALMaxUnflushed = 400
+		c.config.WALMaxUnflushed = 510
 		p := c.start(5)
 		s := p.stream()
 		p.wal.SetInjector(faultstore.Always(faultstore.Fault{Err: objstore.ErrTransient}))

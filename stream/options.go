@@ -51,7 +51,8 @@ type Config struct {
 	WALBatchBytes int
 	// WALBatchInterval is the least time between two WAL objects, unless they are full. An idle log does not wait.
 	WALBatchInterval time.Duration
-	// WALMaxUnflushed bounds the frames that are not acknowledged.
+	// WALMaxUnflushed bounds the records that are not acknowledged, by what they cost in memory: some 100 bytes more than
+	// their payload. CacheWALSize bounds them too, together with the log cache.
 	WALMaxUnflushed int64
 	// WALInflight is how many WAL objects may be under way at once, 1 to 64.
 	WALInflight int
