@@ -215,14 +215,72 @@ func TestF01_F36_NothingAcknowledgedIsLostAndNoOffsetGoesBackInPowerCutsUnderLoa
 	}
 }
 
-func TestF16_RetriesOverRestartsUnderLoadWriteNothingTwice(t *testing.T) {
+// snapshots does something to every producer snapshot of a machine that is off, and returns how many there were.
+func snapshots(t *testing.T, m *nodetest.Machine, do func(name string, data []byte) error) (found int) {
+	t.Helper()
+	for _, name := range under(tree(t, m.FS, nodetest.DataDir), ".snapshot") {
+		data, err := vfs.ReadFile(m.FS, name)
+		require.NoError(t, err)
+		require.NoError(t, do(name, data))
+		found++
+	}
+	return found
+}
+
+func TestF16_RetriesOverKillsAndRestartsUnderLoadWriteNothingTwice(t *testing.T) {
 	m := machine(t)
 	l := begin(t, m, 0)
-	for i := range 4 {
-		l.works(300)
-		m.Stop()
+	rewrite := func(change func(data []byte) []byte) func(string, []byte) error {
+		return func(name string, data []byte) error { return vfs.WriteFileAtomic(m.FS, name, change(data)) }
+	}
+	for i := range 20 {
+		l.works(l.rand.Int64N(200))
+		if i%2 == 0 {
+			m.CutPower(nodetest.Cut{Seed: uint64(i), Keep: 1}) // the process is killed, the machine runs on
+		} else {
+			m.Stop()
+		}
+		switch i {
+		case 4, 5:
+			require.Positive(t, snapshots(t, m, func(name string, _ []byte) error { return m.FS.Remove(name) }))
+		case 8, 9:
+			require.Positive(t, snapshots(t, m, rewrite(func(data []byte) []byte { data[len(data)/2] ^= 1; return data })))
+		case 12, 13:
+			require.Positive(t, snapshots(t, m, rewrite(func([]byte) []byte { return nil })))
+		case 16, 17:
+			require.Positive(t, snapshots(t, m, rewrite(func(data []byte) []byte { data[1] = 99; return data })), "another version")
+		}
 		m.Start()
-		l.verify(fmt.Sprint("after restart ", i))
+		l.verify(fmt.Sprint("after start ", i))
 	}
 	l.end()
+}
+
+func TestF01_TenThousandRecordsSurviveAPowerCutRightAfterTheLastAnswer(t *testing.T) {
+	m := machine(t) // as it is shipped
+	m.Start()
+	c := client(t, m, kgo.RequiredAcks(kgo.AllISRAcks()), kgo.MaxBufferedRecords(10_000))
+	createTopic(t, c, 1, nil, "orders")
+	require.Equal(t, "group", setting(t, c, "orders", "tidemark.flush"), "the weaker mode is not the default")
+	want := map[position]string{}
+	var last sync.WaitGroup
+	var mu sync.Mutex
+	for i := range 10_000 {
+		last.Add(1)
+		c.Produce(t.Context(), &kgo.Record{Topic: "orders", Value: fmt.Append(nil, i)}, func(r *kgo.Record, err error) {
+			defer last.Done()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			want[position{"orders", 0, r.Offset}] = string(r.Value)
+		})
+	}
+	last.Wait()
+	m.CutPower(nodetest.Cut{})
+	m.Start()
+	require.Equal(t, want, consume(t, m, "orders"))
+	require.Len(t, want, 10_000)
 }
