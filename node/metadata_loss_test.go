@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -232,8 +233,10 @@ func TestALostDirectoryIsMadeAnewWhereTheOldOneEnded(t *testing.T) {
 	require.Len(t, consume(t, m, "orders"), 1)
 }
 
-func TestAPartitionThatCannotBeOpenedKeepsNoOtherFromBeing(t *testing.T) {
+func TestU24_APartitionThatCannotBeOpenedKeepsNoOtherFromBeingAndIsToldOf(t *testing.T) {
 	m := machine(t)
+	var log said
+	m.Config.Log = slog.New(slog.NewTextHandler(&log, nil))
 	m.Start()
 	c := client(t, m)
 	createTopic(t, c, 2, nil, "orders")
@@ -251,6 +254,13 @@ func TestAPartitionThatCannotBeOpenedKeepsNoOtherFromBeing(t *testing.T) {
 	bad, _ := ends.Lookup("orders", 1)
 	require.ErrorContains(t, bad.Err, "KAFKA_STORAGE_ERROR")
 	require.Equal(t, position{"orders", 0, 1}, produce(t, c, "orders", 0, "goes on"))
+
+	require.Contains(t, log.String(), `level=ERROR msg="a partition is not served" topic=orders partition=1 dir=data/orders-1`)
+	_, body := get(t, m.HTTPAddr(), "/readyz")
+	require.Contains(t, body, `"failed":["orders-1"]`)
+	_, body = get(t, m.HTTPAddr(), "/status")
+	require.Contains(t, body, `"offline":1`)
+	require.Equal(t, "tidemark_node_partitions_failed 1\n", metric(t, m, "tidemark_node_partitions_failed"))
 	m.Stop()
 	require.False(t, exists(m.FS, "data/.kafka_cleanshutdown"), "what was not opened was not checked")
 	require.True(t, exists(m.FS, "data/orders-1"))

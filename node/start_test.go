@@ -40,7 +40,7 @@ func get(t *testing.T, addr, what string) (code int, body string) {
 	return answer.StatusCode, string(read)
 }
 
-func TestF60_RecoveryIsAliveAndNotReadyAndSaysHowFarItIs(t *testing.T) {
+func TestF60_U23_RecoveryIsAliveAndNotReadyAndSaysHowFarItIs(t *testing.T) {
 	m := machine(t)
 	m.Start()
 	createTopic(t, client(t, m), 10, nil, "orders")

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-func TestWhatKafkaServedIsServed(t *testing.T) {
+func TestU20_WhatKafkaServedIsServed(t *testing.T) {
 	for _, how := range []How{Copy, Link, Move} {
 		t.Run(string(how), func(t *testing.T) {
 			m := newMachine(t)

@@ -25,7 +25,7 @@ func storedLog(t *testing.T) string {
 	return filepath.Join(dir, "t-0")
 }
 
-func TestALogIsDumpedAndChecked(t *testing.T) {
+func TestU08_ALogIsDumpedAndChecked(t *testing.T) {
 	dir := storedLog(t)
 	segment := filepath.Join(dir, "00000000000000000000.log")
 	require.Regexp(t, `^`+segment+`\n(  \d+\.\.\d+  position \d+  \d+ B  \d record\(s\)  epoch 0  none  CreateTime 17000000001\d\d\n)+$`,
@@ -42,7 +42,7 @@ func TestALogIsDumpedAndChecked(t *testing.T) {
 	require.Contains(t, done(t, "", "log", "check", filepath.Dir(dir), "-o", "json"), `"problems": []`)
 }
 
-func TestADamagedLogIsExitCodeOneAndIsNotChanged(t *testing.T) {
+func TestU08_U24_ADamagedLogIsExitCodeOneAndIsNotChanged(t *testing.T) {
 	dir := storedLog(t)
 	segment := filepath.Join(dir, "00000000000000000000.log")
 	bytes, err := os.ReadFile(segment)
@@ -80,7 +80,7 @@ func TestLogCommandsSayWhatTheyCannotRead(t *testing.T) {
 	}
 }
 
-func TestIndexesThatLieAreToldEntryByEntry(t *testing.T) {
+func TestU08_IndexesThatLieAreToldEntryByEntry(t *testing.T) {
 	dir := t.TempDir()
 	n, err := node.Open(within(t), node.Config{DataDir: dir, NodeID: 1, Kafka: []node.Listener{{Listen: "127.0.0.1:0"}}})
 	require.NoError(t, err)
