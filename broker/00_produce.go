@@ -108,7 +108,7 @@ func (p *producing) appendAll() *produceAnswer {
 	a := &produceAnswer{
 		correlation: p.correlation,
 		deadline:    p.ctx.deadline,
-		via:         p.conn.via,
+		via:         p.conn.info.Via,
 		details:     p.details,
 		appends:     make([]*partition.Append, 0, n),
 		partitions:  make([]kmsg.ProduceResponseTopicPartition, 0, n),

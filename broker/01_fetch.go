@@ -64,7 +64,7 @@ func (c *call) fetch(req *kmsg.FetchRequest) (answer, error) {
 	f := &fetchAnswer{
 		version:     c.version,
 		correlation: c.correlation,
-		via:         c.conn.via,
+		via:         c.conn.info.Via,
 		details:     c.details,
 		isolation:   iso,
 		maxBytes:    int64(min(max(req.MaxBytes, 0), c.server.options.FetchMaxBytes)),

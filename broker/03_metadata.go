@@ -56,7 +56,7 @@ const autoCreateTimeout = 10 * time.Second
 func (c *call) metadata(req *kmsg.MetadataRequest) (answer, error) {
 	b := c.server.backend
 	resp := kmsg.NewPtrMetadataResponse()
-	for _, n := range b.Nodes(c.conn.via) {
+	for _, n := range b.Nodes(c.conn.info.Via) {
 		node := kmsg.MetadataResponseBroker{NodeID: n.ID, Host: n.Host, Port: n.Port}
 		if n.Rack != "" {
 			node.Rack = &n.Rack

@@ -72,7 +72,7 @@ func (c *call) coordinators(ctx context.Context, kind int8) func(key string) kms
 		return none(&codedError{codeInvalidRequest, "unknown coordinator type"})
 	}
 	nodes := map[int32]Node{}
-	for _, n := range c.server.backend.Nodes(c.conn.via) {
+	for _, n := range c.server.backend.Nodes(c.conn.info.Via) {
 		nodes[n.ID] = n
 	}
 	unavailable := none(coordinator.ErrNotAvailable)

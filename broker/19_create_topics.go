@@ -70,7 +70,7 @@ func (c *call) createTopics(req *kmsg.CreateTopicsRequest) (answer, error) {
 	resp := kmsg.NewPtrCreateTopicsResponse()
 	resp.Topics = make([]kmsg.CreateTopicsResponseTopic, len(asked))
 	definitions := topicconfig.Definitions()
-	nodes := len(c.server.backend.Nodes(c.conn.via))
+	nodes := len(c.server.backend.Nodes(c.conn.info.Via))
 	for i, t := range asked {
 		resp.Topics[i] = t.response(definitions, nodes)
 	}
@@ -178,7 +178,7 @@ func (c *call) assignedCounts(t kmsg.CreateTopicsRequestTopic) (partitions int32
 		return 0, 0, &codedError{codeInvalidRequest, "A manual partition assignment was specified, but replication factor was not set to -1."}
 	}
 	nodes := make(map[int32]bool)
-	for _, n := range c.server.backend.Nodes(c.conn.via) {
+	for _, n := range c.server.backend.Nodes(c.conn.info.Via) {
 		nodes[n.ID] = true
 	}
 	n := len(t.ReplicaAssignment)

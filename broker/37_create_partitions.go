@@ -129,7 +129,7 @@ func (c *call) checkNewReplicas(g *growth) error {
 			more, len(g.asked.Assignment))
 	}
 	nodes := make(map[int32]bool)
-	for _, n := range c.server.backend.Nodes(c.conn.via) {
+	for _, n := range c.server.backend.Nodes(c.conn.info.Via) {
 		nodes[n.ID] = true
 	}
 	for i, a := range g.asked.Assignment {

@@ -40,7 +40,7 @@ func (c *call) describeCluster(req *kmsg.DescribeClusterRequest) (answer, error)
 	}
 	b := c.server.backend
 	resp.ClusterID, resp.ControllerID = b.ClusterID(), b.NodeID()
-	for _, n := range b.Nodes(c.conn.via) {
+	for _, n := range b.Nodes(c.conn.info.Via) {
 		node := kmsg.DescribeClusterResponseBroker{NodeID: n.ID, Host: n.Host, Port: n.Port}
 		if n.Rack != "" {
 			node.Rack = &n.Rack

@@ -43,7 +43,7 @@ func (c *call) listConfigResources(req *kmsg.ListConfigResourcesRequest) (answer
 	}
 	for _, resource := range []int8{resourceBrokerLogger, resourceBroker} {
 		if slices.Contains(types, resource) {
-			for _, n := range c.server.backend.Nodes(c.conn.via) {
+			for _, n := range c.server.backend.Nodes(c.conn.info.Via) {
 				add(strconv.Itoa(int(n.ID)), resource)
 			}
 		}

@@ -27,7 +27,6 @@ import (
 type conn struct {
 	server *Server
 	nc     net.Conn
-	via    Via
 	info   Connection
 	opened time.Time
 
@@ -72,8 +71,7 @@ func newConn(s *Server, nc net.Conn, listener net.Addr, id uint64) *conn {
 	c := &conn{
 		server:  s,
 		nc:      nc,
-		via:     Via{Listener: listener, Local: nc.LocalAddr()},
-		info:    Connection{ID: id, Local: nc.LocalAddr(), Remote: nc.RemoteAddr()},
+		info:    Connection{ID: id, Via: Via{Listener: listener, Local: nc.LocalAddr()}, Remote: nc.RemoteAddr()},
 		opened:  time.Now(),
 		in:      bufio.NewReaderSize(nc, readBuffer),
 		queue:   make(chan *outgoing, s.options.QueuedMaxRequests),

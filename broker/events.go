@@ -34,8 +34,8 @@ type Events struct {
 
 // Connection identifies a connection in events.
 type Connection struct {
-	ID     uint64 // unique in this process, from 1
-	Local  net.Addr
+	ID uint64 // unique in this process, from 1
+	Via
 	Remote net.Addr
 }
 

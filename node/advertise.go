@@ -1,10 +1,12 @@
 package node
 
 import (
+	"log/slog"
 	"net"
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/tidemark-io/tidemark/broker"
 )
@@ -61,6 +63,48 @@ func (ls kafkaListeners) advertised(via broker.Via) (host string, port int32) {
 		return host, 0
 	}
 	return unmapped(host), int32(number)
+}
+
+// warnOfLoopback adds to events that a client of another machine is told an address of loopback, once for each listener: the
+// mistake that beginners make with containers.
+func (ls kafkaListeners) warnOfLoopback(next broker.Events, log *slog.Logger) broker.Events {
+	tells := map[string]string{} // what a listener tells that only this machine can reach
+	for _, l := range ls {
+		if host, _, err := net.SplitHostPort(l.Advertised); err == nil && isLoopback(host) {
+			tells[l.Addr.String()] = l.Advertised
+		}
+	}
+	if len(tells) == 0 {
+		return next
+	}
+	var said sync.Map // the listeners that it was said of
+	opened := next.ConnectionOpened
+	next.ConnectionOpened = func(c broker.Connection) {
+		opened(c)
+		listener := c.Listener.String()
+		told, wrong := tells[listener]
+		if !wrong || isLocal(c.Remote) {
+			return
+		}
+		if _, again := said.LoadOrStore(listener, true); !again {
+			log.Warn("a client that does not come from this machine is told an address of loopback: unless it comes through a forwarded "+
+				"port, it will connect to itself; set kafka-advertise to an address that it reaches",
+				"client", c.Remote, "listener", listener, "advertised", told)
+		}
+	}
+	return next
+}
+
+// isLoopback reports whether a host is this machine, for whoever asks.
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
+
+// isLocal reports whether a connection comes from this machine by loopback, or is none of a network.
+func isLocal(remote net.Addr) bool {
+	tcp, ok := remote.(*net.TCPAddr)
+	return !ok || tcp.IP.IsLoopback()
 }
 
 // unmapped writes an IPv4 address as such that a listener of both families knows as one of IPv6.

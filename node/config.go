@@ -268,10 +268,7 @@ func checkListener(setting, address string, insecure bool) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", setting, err)
 	}
-	if insecure || host == "localhost" {
-		return nil
-	}
-	if ip, err := netip.ParseAddr(host); err == nil && ip.Unmap().IsLoopback() {
+	if insecure || isLoopback(host) {
 		return nil
 	}
 	return &ExposedError{Setting: setting, Address: address}

@@ -44,10 +44,17 @@ func (n *Node) openAdmin(ctx context.Context) error {
 // openBroker starts the Kafka listeners. None takes a client before all are open.
 func (n *Node) openBroker(ctx context.Context) error {
 	c := n.config
+	open, err := listenAll(ctx, c.Kafka)
+	if err != nil {
+		return err
+	}
+	for i, l := range open {
+		n.kafka = append(n.kafka, KafkaListener{Addr: l.Addr(), Advertised: advertisedBy(c.Kafka[i], l.Addr())})
+	}
 	server, err := broker.New(broker.Options{
 		Backend:                     backend{n},
 		Groups:                      coordinatorOf{n},
-		Events:                      n.traces.Broker(observe.Broker(n.reg, n.log)),
+		Events:                      n.kafka.warnOfLoopback(n.traces.Broker(observe.Broker(n.reg, n.log)), n.log),
 		Details:                     n.traces != nil,
 		SocketRequestMaxBytes:       c.SocketRequestMaxBytes,
 		QueuedMaxRequestBytes:       c.QueuedMaxRequestBytes,
@@ -62,14 +69,8 @@ func (n *Node) openBroker(ctx context.Context) error {
 		MaxIncrementalFetchSessions: c.FetchSessions,
 	})
 	if err != nil {
+		closeAll(open)
 		return err
-	}
-	open, err := listenAll(ctx, c.Kafka)
-	if err != nil {
-		return err
-	}
-	for i, l := range open {
-		n.kafka = append(n.kafka, KafkaListener{Addr: l.Addr(), Advertised: advertisedBy(c.Kafka[i], l.Addr())})
 	}
 	for i, l := range open {
 		n.show(func(s *shown) {
@@ -88,14 +89,19 @@ func listenAll(ctx context.Context, listeners []Listener) (open []net.Listener, 
 	for _, wanted := range listeners {
 		l, err := listen(ctx, wanted.Listen)
 		if err != nil {
-			for _, l := range open {
-				_ = l.Close() // it never served anyone
-			}
+			closeAll(open)
 			return nil, err
 		}
 		open = append(open, l)
 	}
 	return open, nil
+}
+
+// closeAll closes listeners that never served anyone.
+func closeAll(open []net.Listener) {
+	for _, l := range open {
+		_ = l.Close() // nobody knows of it
+	}
 }
 
 // serve runs a server until the node closes. A server that ends before that ends the node's work.
