@@ -82,6 +82,9 @@ func (s *State) Index() uint64 { return s.index }
 // ClockMs is the log's own clock, in ms since 1970: the latest time that any entry carried. It never goes back.
 func (s *State) ClockMs() int64 { return s.clockMs }
 
+// NextProducerID is the first producer id that was never given to a node.
+func (s *State) NextProducerID() uint64 { return s.nextProducerID }
+
 // Topic returns the topic with this name.
 func (s *State) Topic(name string) (*Topic, bool) { return s.topics.get(name) }
 

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"path"
+	"slices"
 	"sync"
 
 	"github.com/tidemark-io/tidemark/internal/parallel"
@@ -192,6 +193,11 @@ func (d *dataDir) metadataLost(where string, cause error) *MetadataLostError {
 	for _, found := range d.found.partitions[:min(named, lost.Total)] {
 		lost.Directories = append(lost.Directories, found.name.String())
 	}
+	for _, found := range d.found.partitions {
+		lost.Topics = append(lost.Topics, found.name.Partition.Topic)
+	}
+	slices.Sort(lost.Topics)
+	lost.Topics = slices.Compact(lost.Topics)
 	return lost
 }
 

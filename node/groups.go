@@ -131,9 +131,7 @@ func (c coordinatorOf) Find(ctx context.Context, group string) (int32, error) {
 	if n.offsetsPartitions() == 0 {
 		errs := backend{n}.CreateTopics(ctx, []broker.CreateTopic{{
 			Name: offsetsTopic, ID: logdir.NewUUID(), Partitions: n.config.Groups.withDefaults().OffsetsPartitions, Replicas: 1,
-			Overrides: map[string]string{
-				"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600",
-			},
+			Overrides: offsetsSettings(),
 		}})
 		if errs[0] != nil && !errors.Is(errs[0], broker.ErrTopicExists) {
 			n.log.Error("the topic of the group coordinator could not be made", "topic", offsetsTopic, "error", errs[0])
@@ -144,6 +142,11 @@ func (c coordinatorOf) Find(ctx context.Context, group string) (int32, error) {
 		return -1, err
 	}
 	return n.config.NodeID, nil
+}
+
+// offsetsSettings are what the offsets topic sets itself.
+func offsetsSettings() map[string]string {
+	return map[string]string{"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
 }
 
 // Submit hands a request to its shard.

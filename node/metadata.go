@@ -24,6 +24,7 @@ type MetadataLostError struct {
 	DataDir     string   // where the partitions are
 	Directories []string // some of them
 	Total       int      // how many there are
+	Topics      []string // whose they are, by the directories' names
 	Empty       bool     // the file is there and has no bytes
 	Err         error    // what opening the metadata log said, or nil when it is there and empty
 }
@@ -41,8 +42,9 @@ func (e *MetadataLostError) Error() string {
 		return fmt.Sprintf("the metadata log %s %s, and %s says that a server used it: put the metadata log back from a copy, "+
 			"or start with an empty data directory", e.Metadata, state, path.Join(e.DataDir, "meta.properties"))
 	}
-	return fmt.Sprintf("the metadata log %s %s, and %s holds %d partitions (%s): put the metadata log back, "+
-		"or move the partitions elsewhere to begin anew", e.Metadata, state, e.DataDir, e.Total, found)
+	return fmt.Sprintf("the metadata log %s %s, and %s holds %d partitions (%s) of %d topics: put the metadata log back with "+
+		"'tidemark restore'; without a backup, 'tidemark recover --data-dir %s' says what of them can be made again, and makes it; "+
+		"or move the partitions elsewhere to begin anew", e.Metadata, state, e.DataDir, e.Total, found, len(e.Topics), e.DataDir)
 }
 
 // Unwrap returns what opening the metadata log said.

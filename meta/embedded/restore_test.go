@@ -65,3 +65,21 @@ func TestOpenToReadChangesNothing(t *testing.T) {
 	var locked *meta.LockedError
 	require.ErrorAs(t, err, &locked)
 }
+
+func TestARestoreThatWasCutShortLeavesNoLogAndIsNoHindrance(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "meta.db")
+	whole := filepath.Join(t.TempDir(), "meta.db")
+	require.NoError(t, embedded.Restore(whole, "c", 3, meta.Empty().EncodeSnapshot()))
+	made, err := os.ReadFile(whole)
+	require.NoError(t, err)
+	for _, kept := range []int{0, 1, len(made) / 2, len(made)} { // of the file that was being made
+		require.NoError(t, os.WriteFile(path+".new", made[:kept], 0o600))
+		_, err := embedded.Open(path, embedded.Options{MustExist: true})
+		var missing *meta.MissingError
+		require.ErrorAs(t, err, &missing)
+		s, _ := meta.Empty().Apply(5, meta.Entry{Commands: []meta.Command{meta.PutKv{Key: "k"}}})
+		require.NoError(t, embedded.Restore(path, "c", 5, s.EncodeSnapshot()))
+		require.NoError(t, embedded.Verify(path))
+		require.NoError(t, os.Remove(path))
+	}
+}

@@ -1,0 +1,204 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	"github.com/tidemark-io/tidemark/logdir"
+	"github.com/tidemark-io/tidemark/meta"
+	"github.com/tidemark-io/tidemark/meta/embedded"
+	"github.com/tidemark-io/tidemark/meta/etcd"
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
+// MetaSource says which metadata log a tool means: the one at MetaStore's URL if it has one, and otherwise the file in the
+// data directory, whose server must not run.
+type MetaSource struct {
+	DataDir string
+	MetaStore
+}
+
+// file is the metadata file in the data directory.
+func (s MetaSource) file() string { return path.Join(s.DataDir, metaFile) }
+
+// open opens the log to be read.
+func (s MetaSource) open(ctx context.Context) (meta.Backend, error) {
+	if s.URL != "" {
+		return s.openCluster(ctx, "", true)
+	}
+	return embedded.OpenToRead(s.file())
+}
+
+// String names the log.
+func (s MetaSource) String() string {
+	if s.URL != "" {
+		return s.URL
+	}
+	return s.file()
+}
+
+// InspectMeta reads all of a metadata log and changes nothing. Errors to match: [*meta.MissingError], [*meta.LockedError]
+// while a server has the file, and [*meta.CorruptError] for a file that is damaged so that nothing of it can be used.
+func InspectMeta(ctx context.Context, s MetaSource) (*meta.Inspection, error) {
+	b, err := s.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := meta.Inspect(ctx, b)
+	return found, errors.Join(err, b.Close())
+}
+
+// RestorePlan is what a restore does, or would do.
+type RestorePlan struct {
+	// Target is the log that is made, and ClusterID whose it is.
+	Target    string `json:"target"`
+	ClusterID string `json:"cluster_id"`
+	// Topics and Partitions are those of the backup.
+	Topics     int   `json:"topics"`
+	Partitions int64 `json:"partitions"`
+	// Missing are partitions of the backup that have no directory in the data directory: they begin empty. Unknown are
+	// directories that the backup does not know: a start moves them aside.
+	Missing []string `json:"missing"`
+	Unknown []string `json:"unknown"`
+	// NextProducerID is from where producer ids are given out.
+	NextProducerID uint64 `json:"next_producer_id"`
+}
+
+// RestoreOptions say how a backup is restored.
+type RestoreOptions struct {
+	// Execute does it; without it nothing is changed.
+	Execute bool
+	// SkipProducerIDs is how many producer ids are not given out, because servers may have after the backup was taken. 0
+	// restores the state as it was.
+	SkipProducerIDs uint64
+}
+
+// RestoreMeta makes a metadata log from a backup. There must be none; one is never replaced. The log is there as a whole or,
+// after a crash, not at all. Errors to match: [fs.ErrExist], [*IdentityError] when the data directory is of another cluster,
+// vfs.ErrLocked when a server has it.
+func RestoreMeta(ctx context.Context, target MetaSource, b meta.Backup, o RestoreOptions) (*RestorePlan, error) {
+	d, err := lockDataDir(ctx, target.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = d.dir.Close() }()
+	if got := d.identity.ClusterID; got != "" && got != b.ClusterID {
+		return nil, &IdentityError{
+			File: path.Join(target.DataDir, "meta.properties"), What: "cluster id", Got: got, Expected: b.ClusterID,
+		}
+	}
+	state, err := skipProducerIDs(b.State, o.SkipProducerIDs)
+	if err != nil {
+		return nil, err
+	}
+	plan := &RestorePlan{
+		Target: target.String(), ClusterID: b.ClusterID, Topics: state.TopicCount(), Partitions: state.PartitionCount(),
+		NextProducerID: state.NextProducerID(),
+	}
+	plan.Missing, plan.Unknown = d.compare(state)
+	if there, err := target.exists(ctx); err != nil || there {
+		return plan, errors.Join(err, existsError(there, target))
+	}
+	if !o.Execute {
+		return plan, nil
+	}
+	return plan, target.install(ctx, b.ClusterID, state)
+}
+
+func existsError(there bool, s MetaSource) error {
+	if !there {
+		return nil
+	}
+	return &fs.PathError{Op: "restore", Path: s.String(), Err: fs.ErrExist}
+}
+
+// exists reports whether there is a log.
+func (s MetaSource) exists(ctx context.Context) (bool, error) {
+	if s.URL == "" {
+		_, err := vfs.OS().Stat(s.file())
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	b, err := s.open(ctx)
+	var missing *meta.MissingError
+	switch {
+	case errors.As(err, &missing):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return true, b.Close()
+}
+
+// install makes the log, which begins with a state.
+func (s MetaSource) install(ctx context.Context, clusterID string, state *meta.State) error {
+	snapshot := state.EncodeSnapshot()
+	if s.URL == "" {
+		return embedded.Restore(s.file(), clusterID, state.Index(), snapshot)
+	}
+	c, err := s.config()
+	if err != nil {
+		return err
+	}
+	c.ClusterID = clusterID
+	return etcd.Restore(ctx, c, state.Index(), snapshot)
+}
+
+// lockDataDir takes a data directory and reads what is in it. One that is not there is made.
+func lockDataDir(ctx context.Context, name string) (*dataDir, error) {
+	c := Config{DataDir: name}.withDefaults()
+	dir, err := logdir.Open(c.FS, name)
+	if err != nil {
+		return nil, err
+	}
+	d := &dataDir{dir: dir, fs: c.FS, path: name, log: c.Log}
+	identity, err := dir.Meta()
+	if err == nil {
+		d.identity, d.node = identity, identity.NodeID
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = d.scan(ctx, c.RecoveryThreads)
+	}
+	if err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	return d, nil
+}
+
+// skipProducerIDs returns the state with the next producer ids left out.
+func skipProducerIDs(s *meta.State, skip uint64) (*meta.State, error) {
+	if skip == 0 {
+		return s, nil
+	}
+	next, results := s.Apply(s.Index()+1, meta.Entry{NowMs: s.ClockMs(), Commands: []meta.Command{
+		meta.RaiseProducerIDs{Next: s.NextProducerID() + skip},
+	}})
+	return next, results[0].Err()
+}
+
+// compare returns the partitions of a state that have no directory here, and the directories that it does not know.
+func (d *dataDir) compare(s *meta.State) (missing, unknown []string) {
+	found := map[logdir.Partition]bool{}
+	for _, dir := range d.found.partitions {
+		topic, known := s.TopicByID(dir.topic)
+		p := dir.name.Partition
+		if dir.err != nil || !known || topic.Name != p.Topic || p.Index >= topic.Partitions() {
+			unknown = append(unknown, dir.name.String())
+			continue
+		}
+		found[p] = true
+	}
+	for topic := range s.Topics() {
+		for i := range topic.Partitions() {
+			if !found[logdir.Partition{Topic: topic.Name, Index: i}] {
+				missing = append(missing, fmt.Sprintf("%s-%d", topic.Name, i))
+			}
+		}
+	}
+	return missing, unknown
+}

@@ -1,0 +1,289 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/tidemark-io/tidemark/internal/parallel"
+	"github.com/tidemark-io/tidemark/kafkalog"
+	"github.com/tidemark-io/tidemark/logdir"
+	"github.com/tidemark-io/tidemark/meta"
+	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/stream"
+	"github.com/tidemark-io/tidemark/vfs/overlay"
+)
+
+// RecoverPlan is the metadata that can be made again from a data directory whose metadata log is lost.
+type RecoverPlan struct {
+	// Target is the log that is made, ClusterID whose it is, and NodeID the node of the directory, by meta.properties.
+	Target    string `json:"target"`
+	ClusterID string `json:"cluster_id"`
+	NodeID    int32  `json:"node_id"`
+	// Topics are in the order of their names.
+	Topics []RecoveredTopic `json:"topics"`
+	// Left are directories that no topic is made of.
+	Left []LeftDirectory `json:"left"`
+	// NextProducerID is from where producer ids are given out: above all that earlier servers gave out, as long as they gave
+	// out less than a thousand a second since 1970.
+	NextProducerID uint64 `json:"next_producer_id"`
+	// Objects is how many objects of streams are in the bucket that was named.
+	Objects int `json:"objects"`
+}
+
+// RecoveredTopic is a topic as its directories tell of it.
+type RecoveredTopic struct {
+	Name string `json:"name"`
+	ID   string `json:"id"`
+	// Partitions are in the order of their numbers, and without a gap: those that have no directory begin empty.
+	Partitions []RecoveredPartition `json:"partitions"`
+	// Settings are what the topic is given, since its own are lost: such that nothing is deleted until somebody has set them.
+	Settings map[string]string `json:"settings"`
+
+	id meta.TopicID
+}
+
+// RecoveredPartition is a partition as its directory tells of it.
+type RecoveredPartition struct {
+	Index int32 `json:"index"`
+	// Start and End are the offsets of the log, Bytes its size, LeaderEpoch the last that wrote to it.
+	Start       int64 `json:"start_offset"`
+	End         int64 `json:"end_offset"`
+	Bytes       int64 `json:"bytes"`
+	LeaderEpoch int32 `json:"leader_epoch"`
+	// Problem says why the log cannot be opened, or that there is none.
+	Problem string `json:"problem,omitempty"`
+}
+
+// LeftDirectory is a directory that stays as it is.
+type LeftDirectory struct {
+	Dir    string `json:"dir"`
+	Reason string `json:"reason"`
+}
+
+// StreamsLostError says that a bucket holds streams whose metadata is lost. It cannot be made again from the objects: which
+// of them were replaced by others, and where streams were trimmed, is said nowhere else.
+type StreamsLostError struct {
+	Store   string
+	Objects int
+}
+
+func (e *StreamsLostError) Error() string {
+	return fmt.Sprintf("%s holds %d objects of streams, and their metadata cannot be made again from them: restore a backup with "+
+		"'tidemark restore'", e.Store, e.Objects)
+}
+
+// RecoverOptions say how metadata is made again.
+type RecoverOptions struct {
+	// Execute does it; without it nothing is changed.
+	Execute bool
+	// Store is the URL of the bucket that the streams of the cluster were in; empty: there were none.
+	Store string
+	// Progress is told how many of all logs have been read. It may be called by several goroutines at once. Nil: nobody is.
+	Progress func(done, total int)
+}
+
+// RecoverMeta makes the metadata file of a data directory again from what is in it: the names and ids of topics from
+// directories, leader epochs from the logs. Settings of topics, quotas and whatever else was only in the metadata are lost.
+// The file is there as a whole or, after a crash, not at all. Errors to match: [fs.ErrExist] when there is a metadata file,
+// [*StreamsLostError], vfs.ErrLocked when a server has the directory.
+func RecoverMeta(ctx context.Context, name string, o RecoverOptions) (*RecoverPlan, error) {
+	target := MetaSource{DataDir: name}
+	d, err := lockDataDir(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = d.dir.Close() }()
+	if there, err := target.exists(ctx); err != nil || there {
+		return nil, errors.Join(err, existsError(there, target))
+	}
+	plan := &RecoverPlan{Target: target.String(), ClusterID: d.clusterID(""), NodeID: d.node, Left: d.unused()}
+	plan.Topics, plan.Left = d.recoverTopics(plan.Left)
+	if err := d.readLogs(ctx, plan.Topics, o.Progress); err != nil {
+		return nil, err
+	}
+	state, err := plan.state(Config{}.withDefaults().Now().UnixMilli())
+	if err != nil {
+		return nil, err
+	}
+	plan.NextProducerID = state.NextProducerID()
+	if err := plan.lookForStreams(ctx, o.Store); err != nil {
+		return plan, err
+	}
+	if !o.Execute {
+		return plan, nil
+	}
+	return plan, target.install(ctx, plan.ClusterID, state)
+}
+
+// unused lists directories that are no partition's for sure.
+func (d *dataDir) unused() (left []LeftDirectory) {
+	for _, dir := range d.found.strays {
+		left = append(left, LeftDirectory{dir.name.String(), "it had been moved aside; rename it to take it back"})
+	}
+	for _, name := range d.found.deleted {
+		left = append(left, LeftDirectory{name.String(), "its topic was being deleted"})
+	}
+	return left
+}
+
+// recoverTopics puts directories together to topics. Where those of one name are of several topics, the one with the most
+// partitions is taken.
+func (d *dataDir) recoverTopics(left []LeftDirectory) ([]RecoveredTopic, []LeftDirectory) {
+	byName := map[string]map[meta.TopicID][]int32{}
+	for _, dir := range d.found.partitions {
+		p := dir.name.Partition
+		if dir.err != nil {
+			left = append(left, LeftDirectory{dir.name.String(), dir.err.Error()})
+			continue
+		}
+		if byName[p.Topic] == nil {
+			byName[p.Topic] = map[meta.TopicID][]int32{}
+		}
+		byName[p.Topic][dir.topic] = append(byName[p.Topic][dir.topic], p.Index)
+	}
+	var topics []RecoveredTopic
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		ids := slices.SortedFunc(maps.Keys(byName[name]), func(a, b meta.TopicID) int {
+			return cmp.Or(cmp.Compare(len(byName[name][b]), len(byName[name][a])), strings.Compare(a.String(), b.String()))
+		})
+		topics = append(topics, newRecoveredTopic(name, ids[0], byName[name][ids[0]]))
+		for _, other := range ids[1:] {
+			for _, index := range byName[name][other] {
+				left = append(left, LeftDirectory{
+					logdir.Partition{Topic: name, Index: index}.String(), "it is of another topic of that name, " + other.String(),
+				})
+			}
+		}
+	}
+	return topics, left
+}
+
+func newRecoveredTopic(name string, id meta.TopicID, indexes []int32) RecoveredTopic {
+	t := RecoveredTopic{Name: name, ID: id.String(), id: id, Settings: safeSettings(name)}
+	t.Partitions = make([]RecoveredPartition, slices.Max(indexes)+1)
+	for i := range t.Partitions {
+		t.Partitions[i].Index = int32(i)
+		if !slices.Contains(indexes, int32(i)) {
+			t.Partitions[i].Problem = "there is no directory: it begins empty"
+		}
+	}
+	return t
+}
+
+// safeSettings are such that no record is deleted which the topic's lost settings might have kept.
+func safeSettings(topic string) map[string]string {
+	if topic == offsetsTopic {
+		return offsetsSettings()
+	}
+	return map[string]string{"retention.ms": "-1", "retention.bytes": "-1"}
+}
+
+// readLogs opens every log as a start would, over its files and without changing them.
+func (d *dataDir) readLogs(ctx context.Context, topics []RecoveredTopic, progress func(done, total int)) error {
+	type place struct {
+		topic string
+		p     *RecoveredPartition
+	}
+	var all []place
+	for _, t := range topics {
+		for i := range t.Partitions {
+			if t.Partitions[i].Problem == "" {
+				all = append(all, place{t.Name, &t.Partitions[i]})
+			}
+		}
+	}
+	done := make(chan struct{}, len(all))
+	return parallel.Each(ctx, len(all), DefaultRecoveryThreads, func(i int) {
+		if err := d.readLog(all[i].topic, all[i].p); err != nil {
+			all[i].p.Problem = err.Error()
+		}
+		done <- struct{}{}
+		if progress != nil {
+			progress(len(done), len(all))
+		}
+	})
+}
+
+func (d *dataDir) readLog(topic string, p *RecoveredPartition) error {
+	env := kafkalog.NewEnv(kafkalog.EnvOptions{FS: overlay.New(d.fs)})
+	l, err := kafkalog.Open(env, d.partitionPath(topic, p.Index), kafkalog.Options{})
+	if err != nil {
+		return errors.Join(err, env.Close())
+	}
+	p.Start, p.End, p.Bytes = l.LogStart(), l.LogEnd(), l.Size()
+	p.LeaderEpoch, _ = l.LatestEpoch()
+	return errors.Join(l.Close(), env.Close())
+}
+
+// state returns the metadata that the plan comes to.
+func (plan *RecoverPlan) state(nowMs int64) (*meta.State, error) {
+	s, index := meta.Empty(), uint64(0)
+	apply := func(c meta.Command) error {
+		index++
+		var results []meta.Result
+		s, results = s.Apply(index, meta.Entry{Node: plan.NodeID, NowMs: nowMs, Commands: []meta.Command{c}})
+		return results[0].Err()
+	}
+	if err := apply(meta.RaiseProducerIDs{Next: uint64(max(nowMs, 1))}); err != nil {
+		return nil, err
+	}
+	for _, t := range plan.Topics {
+		adopt := meta.AdoptTopic{ID: t.id, Name: t.Name, Configs: t.Settings}
+		for _, p := range t.Partitions {
+			adopt.LeaderEpochs = append(adopt.LeaderEpochs, max(p.LeaderEpoch, 0))
+		}
+		if err := apply(adopt); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// lookForStreams counts objects of streams in a bucket, and refuses to go on without what they need.
+func (plan *RecoverPlan) lookForStreams(ctx context.Context, url string) error {
+	if url == "" {
+		return nil
+	}
+	store, err := ReadObjects(ctx, url)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	for request := (objstore.ListRequest{}); ; {
+		page, err := store.List(ctx, request)
+		if err != nil {
+			return err
+		}
+		for _, o := range page.Objects {
+			if isOfStreams(o.Key) {
+				plan.Objects++
+			}
+		}
+		if request.Token = page.Next; request.Token == "" {
+			break
+		}
+	}
+	if plan.Objects > 0 {
+		return &StreamsLostError{Store: store.String(), Objects: plan.Objects}
+	}
+	return nil
+}
+
+// isOfStreams reports whether a key is that of a data object or of a write-ahead log.
+func isOfStreams(key string) bool {
+	if strings.Contains(key, "/_kafka_") && strings.Contains(key, "/wal/") {
+		return true
+	}
+	_, err := stream.ParseDataKey(path.Base(path.Dir(key)), key)
+	return err == nil
+}
