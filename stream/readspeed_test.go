@@ -94,3 +94,35 @@ func TestAColdScanComesCloseToParallelRangeReads(t *testing.T) {
 		}
 	}
 }
+
+// TestF62_ManyReadersFromTheEarliestOffsetStayWithinTheCache has twenty readers scan from the start at once. What the cache
+// holds is bounded by its capacity, and by as much again for what reads are waiting for.
+func TestF62_ManyReadersFromTheEarliestOffsetStayWithinTheCache(t *testing.T) {
+	runRead(t, func(cfg *Config) {
+		*cfg = DefaultConfig()
+		cfg.CacheBlockSize, cfg.ReadaheadMax = 8<<20, 2<<20
+	}, func(t *testing.T, r *readTest) {
+		r.commitLarge(32, 8)
+		var most int64
+		var mu sync.Mutex
+		r.store.SetInjector(func(op faultstore.Op) faultstore.Fault {
+			r.blocks.mu.Lock()
+			cost := r.blocks.mu.cost
+			r.blocks.mu.Unlock()
+			mu.Lock()
+			defer mu.Unlock()
+			most = max(most, cost)
+			return distant(op)
+		})
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				_ = pause(t.Context(), time.Duration(i)*150*time.Millisecond)
+				r.scan(32, 3<<20)
+			})
+		}
+		all.Wait()
+		require.LessOrEqual(t, most, 2*r.cfg.CacheBlockSize)
+		require.Greater(t, most, r.cfg.CacheBlockSize/2)
+	})
+}
