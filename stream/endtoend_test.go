@@ -54,11 +54,16 @@ func TestEndToEndInMemoryWithFaults(t *testing.T) {
 	})
 }
 
+// TestEndToEndInADirectory has the real metadata log too.
 func TestEndToEndInADirectory(t *testing.T) {
 	store, err := dir.Open(vfs.OS(), t.TempDir())
 	require.NoError(t, err)
 	defer store.Close()
-	newWorld(t, store, store, 0).run()
+	w := newWorld(t, store, store, 0)
+	metadata, closed := openMetadata(t.Context(), t, t.TempDir(), w.now)
+	defer closed()
+	w.catalog = metadata
+	w.run()
 }
 
 // TestEndToEndInABucket runs against the bucket that the environment names, if it names one.
@@ -78,7 +83,7 @@ func TestEndToEndInABucket(t *testing.T) {
 type world struct {
 	*testing.T
 	seed      uint64
-	catalog   *catalogtest.Memory
+	catalog   catalog.Catalog
 	waited    atomic.Int64 // how far the catalog's clock is ahead
 	wal, data *faultstore.Store
 	faults    float64
@@ -102,11 +107,14 @@ func seed(t *testing.T) uint64 {
 
 func newWorld(t *testing.T, wal, data objstore.Store, faults float64) *world {
 	w := &world{T: t, seed: seed(t), faults: faults}
-	w.catalog = catalogtest.NewMemory(func() time.Time { return time.Now().Add(time.Duration(w.waited.Load())) })
+	w.catalog = catalogtest.NewMemory(w.now)
 	w.wal, w.data = faultstore.New(wal, nil), faultstore.New(data, nil)
 	t.Logf("%s=%d", seedVariable, w.seed)
 	return w
 }
+
+// now is the clock of the catalog.
+func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.waited.Load())) }
 
 // config is small, so that every part of the engine has something to do.
 func (w *world) config() stream.Config {

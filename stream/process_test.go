@@ -38,8 +38,10 @@ const childVariable = "TIDEMARK_TEST_CHILD"
 // orders is what a child does: it opens the engine of a node and appends to all streams of the catalog until it fails or is
 // killed. It says on its standard output what was acknowledged.
 type orders struct {
-	Socket, Store string
-	Node          catalog.NodeID
+	// Socket is where the catalog is served; empty if the child opens the metadata log in the directory Metadata itself.
+	Socket, Metadata string
+	Store            string
+	Node             catalog.NodeID
 	// Tag is part of all that it appends.
 	Tag string
 	// Quiet children do nothing but append: they meet metadata no more once they are open.
@@ -49,11 +51,11 @@ type orders struct {
 // bench is a store in a directory and a catalog at a socket, which several processes share.
 type bench struct {
 	*testing.T
-	root, socket string
-	memory       *catalogtest.Memory
-	streams      []catalog.StreamID
-	acked        []ackLine // of all children, in no order
-	tags         int
+	root, socket, metadata string
+	catalog                catalog.Catalog // what this process has of it
+	streams                []catalog.StreamID
+	acked                  []ackLine // of all children, in no order
+	tags                   int
 }
 
 // ackLine is an append that a child says was acknowledged.
@@ -84,29 +86,48 @@ func newBench(t *testing.T) *bench {
 	sockets, err := os.MkdirTemp("", "tidemark") // a socket's path is short
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
-	b := &bench{T: t, root: root, socket: filepath.Join(sockets, "s"), memory: catalogtest.NewMemory(time.Now)}
-	serveCatalog(t, b.memory, b.socket)
+	b := &bench{T: t, root: root, socket: filepath.Join(sockets, "s"), catalog: catalogtest.NewMemory(time.Now)}
+	serveCatalog(t, b.catalog, b.socket)
+	b.fill()
+	return b
+}
+
+// newLonelyBench is a bench with the real metadata log, which one process at a time has.
+func newLonelyBench(t *testing.T) *bench {
+	b := &bench{T: t, root: t.TempDir(), metadata: t.TempDir()}
+	b.fill()
+	return b
+}
+
+// fill makes the streams.
+func (b *bench) fill() {
 	e, done := b.open(0)
-	first, err := e.CreateStreams(t.Context(), 8)
-	require.NoError(t, err)
+	first, err := e.CreateStreams(b.Context(), 8)
+	require.NoError(b, err)
 	for i := range 8 {
 		b.streams = append(b.streams, first+catalog.StreamID(i))
 	}
-	require.NoError(t, e.Close(t.Context()))
+	require.NoError(b, e.Close(b.Context()))
 	done()
-	return b
 }
 
 // open opens an engine in this process. done must be called after its Close.
 func (b *bench) open(node catalog.NodeID) (e *stream.Engine, done func()) {
 	b.Helper()
+	closed := func() {}
+	if b.metadata != "" {
+		b.catalog, closed = openMetadata(b.Context(), b, b.metadata, time.Now)
+	}
 	store, err := dir.Open(vfs.OS(), b.root)
 	require.NoError(b, err)
 	e, err = stream.Open(b.Context(), stream.Options{
-		Catalog: b.memory, Node: node, Cluster: "processes", WAL: store, Data: store, Proof: time.Now, Config: processConfig(),
+		Catalog: b.catalog, Node: node, Cluster: "processes", WAL: store, Data: store, Proof: time.Now, Config: processConfig(),
 	})
 	require.NoError(b, err)
-	return e, func() { require.NoError(b, store.Close()) }
+	return e, func() {
+		require.NoError(b, store.Close())
+		closed()
+	}
 }
 
 // child is a process that appends.
@@ -125,7 +146,7 @@ type child struct {
 func (b *bench) start(node catalog.NodeID, quiet bool) *child {
 	b.Helper()
 	b.tags++
-	text, err := json.Marshal(orders{Socket: b.socket, Store: b.root, Node: node, Tag: fmt.Sprintf("child %d", b.tags), Quiet: quiet})
+	text, err := json.Marshal(orders{Socket: b.socket, Metadata: b.metadata, Store: b.root, Node: node, Tag: fmt.Sprintf("child %d", b.tags), Quiet: quiet})
 	require.NoError(b, err)
 	c := &child{Cmd: exec.Command(os.Args[0], "-test.run=^TestTheChild$"), b: b, node: node, more: make(chan struct{}, 1)}
 	c.Env = append(os.Environ(), childVariable+"="+string(text))
@@ -249,7 +270,7 @@ func (b *bench) verify(e *stream.Engine) {
 
 func (b *bench) openStream(e *stream.Engine, id catalog.StreamID) *stream.Stream {
 	b.Helper()
-	row, _ := b.memory.View().Stream(id)
+	row, _ := b.catalog.View().Stream(id)
 	s, err := e.OpenStream(b.Context(), id, row.Epoch+1)
 	require.NoError(b, err)
 	return s
@@ -262,15 +283,16 @@ func (b *bench) check() {
 	require.NoError(b, err)
 	defer store.Close()
 	for f, err := range stream.Check(b.Context(), stream.CheckOptions{
-		Catalog: b.memory, WAL: store, Data: store, Cluster: "processes", Deep: true,
+		Catalog: b.catalog, WAL: store, Data: store, Cluster: "processes", Deep: true,
 	}) {
 		require.NoError(b, err)
 		b.Errorf("%s", f)
 	}
 }
 
+// TestKilledProcessesLoseNothing: whole processes, with the metadata log in a file, are killed while they append.
 func TestKilledProcessesLoseNothing(t *testing.T) {
-	b := newBench(t)
+	b := newLonelyBench(t)
 	for kill := range number(t, killsVariable, 4) {
 		c := b.start(1, false)
 		c.await(rand.IntN(400))
@@ -412,8 +434,7 @@ func TestTheChild(t *testing.T) {
 	var o orders
 	require.NoError(t, json.Unmarshal([]byte(text), &o))
 	ctx := context.Background()
-	shared, err := dialCatalog(ctx, o.Socket)
-	require.NoError(t, err)
+	shared, closed := o.catalog(ctx, t)
 	store, err := dir.Open(vfs.OS(), o.Store)
 	require.NoError(t, err)
 	config := processConfig()
@@ -436,7 +457,16 @@ func TestTheChild(t *testing.T) {
 	fmt.Printf("failed %q\n", fmt.Sprint(e.Err()))
 	_ = e.Close(ctx)
 	_ = store.Close()
-	shared.close()
+	closed()
+}
+
+func (o orders) catalog(ctx context.Context, t *testing.T) (c catalog.Catalog, closed func()) {
+	if o.Socket == "" {
+		return openMetadata(ctx, t, o.Metadata, time.Now)
+	}
+	shared, err := dialCatalog(ctx, o.Socket)
+	require.NoError(t, err)
+	return shared, shared.close
 }
 
 // appendForever appends until it fails, and says what was acknowledged.
