@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/tidemark-io/tidemark/admin"
+	"github.com/tidemark-io/tidemark/batch"
 	"github.com/tidemark-io/tidemark/coordinator"
 	"github.com/tidemark-io/tidemark/coordinator/runner"
 	"github.com/tidemark-io/tidemark/observe"
+	"github.com/tidemark-io/tidemark/partition"
 )
 
 // groupsTime bounds how long the coordinator is waited for when somebody looks: it answers when what it tells is durable,
@@ -74,11 +76,45 @@ func (n *Node) lags(topics []coordinator.FetchedTopic) []observe.PartitionLag {
 			if err != nil || p.Err != nil || p.Offset < 0 {
 				continue
 			}
-			behind := max(l.Offsets().HighWatermark-p.Offset, 0)
-			lags = append(lags, observe.PartitionLag{Topic: t.Topic, Partition: p.Partition, Records: behind})
+			lags = append(lags, observe.PartitionLag{Topic: t.Topic, Partition: p.Partition, Records: behind(l, p.Offset)})
 		}
 	}
 	return lags
+}
+
+// A consumer that has read everything may have committed an offset before the markers that end transactions, for ever. So
+// where few offsets follow, what is there is looked at.
+const (
+	fewOffsets = 16
+	fewBytes   = fewOffsets * 128 // of markers, which take 78 each
+)
+
+// behind is how many offsets a group is behind that has committed one, or 0 when nothing but markers follows.
+func behind(l *partition.Log, committed int64) int64 {
+	end := l.Offsets().HighWatermark
+	n := max(end-committed, 0)
+	if n > 0 && n <= fewOffsets && onlyMarkers(l, committed, end) {
+		return 0
+	}
+	return n
+}
+
+// onlyMarkers reports whether there is nothing else from one offset up to another.
+func onlyMarkers(l *partition.Log, from, to int64) bool {
+	read, err := l.Read(from, partition.ReadUncommitted, fewBytes, false)
+	if err != nil {
+		return false
+	}
+	defer read.Records.Release()
+	rest, err := read.Records.AppendTo(nil)
+	for err == nil && len(rest) > 0 {
+		var b batch.Batch
+		if b, rest, err = batch.Next(rest); err != nil || !b.Attributes().Control() {
+			return false
+		}
+		from = b.NextOffset()
+	}
+	return err == nil && from >= to
 }
 
 // observeGroups registers the metrics of groups, and shows them on the status page.
