@@ -212,6 +212,41 @@ func TestF18_FetchObeysIsolation(t *testing.T) {
 	require.NotNil(t, got.AbortedTransactions)
 }
 
+// No transaction can end here yet: what a fetch that waited tells of one that was aborted meanwhile is for later.
+func TestF30_AFetchThatWaitsKeepsItsIsolation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		topic := r.topic("t", 1, nil)
+		c, other := r.dial(), r.dial()
+		c.mustProduce(topic, 0, records("before"))
+		openTransaction(t, r.log(topic, 0), records("in it"))
+		for _, test := range []struct {
+			isolation int8
+			waits     time.Duration
+			want      []string
+		}{
+			{1, 5 * time.Second, []string{}},
+			{0, time.Second, []string{"after"}},
+		} {
+			req := fetchFrom(18, topic, 0, r.log(topic, 0).Offsets().LogEnd)
+			if test.isolation == 1 {
+				req.Topics[0].Partitions[0].FetchOffset = 1 // the last stable offset
+			}
+			req.IsolationLevel, req.MaxWaitMillis, req.MinBytes = test.isolation, 5000, 1
+			start := time.Now()
+			correlation := c.send(req)
+			pass(time.Second)
+			other.mustProduce(topic, 0, records("after"))
+			got := c.receive(req, correlation).(*kmsg.FetchResponse).Topics[0].Partitions[0]
+			require.Equal(t, test.waits, time.Since(start))
+			require.Equal(t, test.want, values(t, got.RecordBatches))
+			require.Equal(t, int64(1), got.LastStableOffset)
+			require.Equal(t, test.isolation == 1, got.AbortedTransactions != nil, "null says that nobody looked")
+		}
+		r.stop()
+	})
+}
+
 func TestF51_ADivergedClientLearnsWhere(t *testing.T) {
 	r := newRig(t)
 	topic := r.topic("t", 1, nil)
