@@ -125,7 +125,10 @@ func (u *uploader) write(ctx context.Context, b *cacheBlock, plan []objectPlan) 
 	if err == nil {
 		err = context.Cause(ctx)
 	}
-	return commitOf(written), err
+	if err != nil {
+		return catalog.Commit{}, err // some were not written
+	}
+	return commitOf(written), nil
 }
 
 // errWriteAgain is a commit whose ids have expired: nothing was committed, and the objects that were written are removed by
