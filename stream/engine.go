@@ -179,6 +179,15 @@ func (e *Engine) stored(g *walGroup) {
 	}
 }
 
+// background runs something that ends with the engine's context, unless the engine is closing.
+func (e *Engine) background(work func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.mu.closing {
+		e.all.Go(work)
+	}
+}
+
 // Close ends the engine cleanly (3.11): it refuses appends, waits for those that were submitted, uploads and commits
 // everything, closes the streams, and notes in the catalog that nothing is left to recover. Every goroutine of the engine
 // has ended when it returns, whatever it returns.
@@ -214,11 +223,16 @@ func (e *Engine) closeCleanly(ctx context.Context) error {
 	if err := e.uploader.force(ctx); err != nil {
 		return err
 	}
-	if err := e.recovery(e.node, e.prefix, e.uploader).closeStreams(ctx); err != nil {
-		return err
+	c, recovery := e.options.Catalog, e.recovery(e.node, e.prefix, e.uploader)
+	for {
+		if err := recovery.closeStreams(ctx); err != nil {
+			return err
+		}
+		err := retry(ctx, func() error { return c.CloseWAL(ctx, e.node, e.wal.nextWindow()) })
+		if !errors.Is(err, catalog.ErrStreamNotClosed) { // otherwise one was being opened
+			return err
+		}
 	}
-	c := e.options.Catalog
-	return retry(ctx, func() error { return c.CloseWAL(ctx, e.node, e.wal.nextWindow()) })
 }
 
 // stop ends what runs, and fails what is still on its way.

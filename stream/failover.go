@@ -42,6 +42,6 @@ func (e *Engine) Failover(ctx context.Context, dead catalog.NodeID) error {
 	if err := retry(ctx, func() error { return c.CloseWAL(ctx, node, start) }); err != nil {
 		return err
 	}
-	e.all.Go(func() { e.removeOldEpochs(e.ctx, node, prefix) })
+	e.background(func() { e.removeOldEpochs(e.ctx, node, prefix) })
 	return nil
 }

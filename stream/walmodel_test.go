@@ -38,14 +38,15 @@ import (
 // STREAM_WAL_RUNS sets the number of runs, STREAM_WAL_SEED the first seed: a violation names the one to replay.
 func TestWAL15_NothingAcknowledgedIsLostOrDoubledWhateverTheOrder(t *testing.T) {
 	seed := envNumber("STREAM_WAL_SEED", uint64(time.Now().UnixNano()))
-	var acked, opened int
+	var acked, opened, takenOver, closed int
 	for i := range envNumber("STREAM_WAL_RUNS", 1500) {
 		w := runWALModel(t, seed+i, walModel{})
 		require.Empty(t, w.violations, "STREAM_WAL_SEED=%d STREAM_WAL_RUNS=1", seed+i)
 		acked += len(w.acknowledged)
-		opened += w.opened
+		opened, takenOver, closed = opened+w.opened, takenOver+w.takenOver, closed+w.closed
 	}
-	t.Logf("%d rows acknowledged by %d engines", acked, opened)
+	t.Logf("%d rows acknowledged, %d engines opened, %d taken over by another node, %d closed cleanly",
+		acked, opened, takenOver, closed)
 	require.NotZero(t, acked)
 }
 
@@ -104,6 +105,8 @@ type walWorld struct {
 	acknowledged map[string]int64
 	violations   []string
 	opened       int
+	takenOver    int
+	closed       int
 }
 
 // heldCall is a call that waits for the scheduler.
@@ -202,17 +205,17 @@ func (w *walWorld) step() {
 		w.append()
 	case n < 79:
 		w.upload()
-	case n < 82:
+	case n < 81:
 		w.zombie()
-	case n < 85:
+	case n < 84:
 		w.pauseOrResume()
-	case n < 87:
+	case n < 86:
 		w.kill()
 	case n < 88:
 		w.closeOne()
 	case n < 91:
 		w.startOpener()
-	case n < 92:
+	case n < 93:
 		w.startFailover()
 	case n < 94:
 		w.refreshProofs()
@@ -334,9 +337,7 @@ func (w *walWorld) startOpener() {
 		if err != nil {
 			return
 		}
-		w.mu.Lock()
-		w.opened++
-		w.mu.Unlock()
+		w.count(&w.opened)
 		a.mu.Lock()
 		a.engine = e
 		a.mu.Unlock()
@@ -367,7 +368,9 @@ func (w *walWorld) startFailover() {
 		a.mu.Lock()
 		a.engine = e
 		a.mu.Unlock()
-		_ = e.Failover(a.ctx, 5)
+		if e.Failover(a.ctx, 5) == nil {
+			w.count(&w.takenOver)
+		}
 	})
 }
 
@@ -478,8 +481,18 @@ func (w *walWorld) closeOne() {
 		a.mu.Lock()
 		a.streams = nil
 		a.mu.Unlock()
-		a.busy.Go(func() { _ = a.engine.Close(a.ctx) })
+		a.busy.Go(func() {
+			if a.engine.Close(a.ctx) == nil {
+				w.count(&w.closed)
+			}
+		})
 	}
+}
+
+func (w *walWorld) count(n *int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	*n++
 }
 
 // refreshProofs has those processes know that they are current that are.

@@ -133,6 +133,7 @@ func (t *walTrimmer) tell() {
 // run works until ctx ends.
 func (t *walTrimmer) run(ctx context.Context) {
 	var persistAt, deleteAt time.Time // zero: nothing waits
+	var tried int64                   // the persisted trim offset when a delete failed last
 	for {
 		now := time.Now()
 		switch {
@@ -144,9 +145,11 @@ func (t *walTrimmer) run(ctx context.Context) {
 			t.submitSentinel()
 			persistAt = now.Add(t.persist)
 		}
-		deleteAt = time.Time{}
-		if !t.deleteCovered(ctx) {
-			deleteAt = time.Now().Add(deleteRetry)
+		if persisted := t.persisted(); deleteAt.IsZero() || !now.Before(deleteAt) || persisted != tried {
+			deleteAt, tried = time.Time{}, persisted
+			if !t.deleteCovered(ctx) {
+				deleteAt = time.Now().Add(deleteRetry)
+			}
 		}
 		select {
 		case <-t.news:
@@ -156,6 +159,13 @@ func (t *walTrimmer) run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// persisted is the trim offset up to which objects may go.
+func (t *walTrimmer) persisted() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.ledger.persisted
 }
 
 // until is a channel that receives at a time, or never for the zero time.

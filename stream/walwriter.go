@@ -76,11 +76,14 @@ func (w *walWriter) submit(r Record, acked func(offset int64, err error)) error 
 	case w.mu.closing:
 		return ErrClosed
 	}
+	before, _ := w.mu.queue.deadline()
 	if err := w.mu.queue.submit(&walItem{record: r, acked: acked}, time.Now(), w.hooks.proof()); err != nil {
 		return err
 	}
 	w.startUploadsLocked()
-	w.pokeLocked()
+	if due, waiting := w.mu.queue.deadline(); waiting && due != before {
+		w.pokeLocked()
+	}
 	return nil
 }
 
