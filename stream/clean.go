@@ -24,8 +24,10 @@ type cleanerOptions struct {
 	catalog   catalog.Catalog
 	data      objstore.Store
 	namespace string
-	events    Events
-	cfg       Config
+	// leads reports whether this node holds the metadata lease: only then rounds run by themselves. nil is always.
+	leads  func() bool
+	events Events
+	cfg    Config
 }
 
 // cleaner removes the bytes of destroyed objects (GC-1 to GC-5). Bytes go first, then the mark: what a crash in between
@@ -43,7 +45,7 @@ func newCleaner(o cleanerOptions) *cleaner {
 // run cleans until ctx ends, in every interval in which this node holds the metadata lease.
 func (c *cleaner) run(ctx context.Context) {
 	for pause(ctx, c.cfg.GCInterval) == nil {
-		if c.cfg.GCEnabled != nil && !c.cfg.GCEnabled() {
+		if c.leads != nil && !c.leads() {
 			continue
 		}
 		if _, err := c.round(ctx); err != nil && ctx.Err() == nil {

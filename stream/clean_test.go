@@ -127,7 +127,7 @@ func TestOnlyTheHolderOfTheLeaseCleans(t *testing.T) {
 		d.kill(1)
 		c := d.cleaner()
 		holds := false
-		c.cfg.GCEnabled = func() bool { return holds }
+		c.leads = func() bool { return holds }
 		for _, left := range []int{1, 0} {
 			ctx, cancel := context.WithTimeout(d.Context(), 11*time.Minute)
 			c.run(ctx)

@@ -50,7 +50,7 @@ func (e *Engine) startMaintenance() {
 		events: o.Events, cfg: o.Config,
 	})
 	e.clean = newCleaner(cleanerOptions{
-		catalog: o.Catalog, data: o.Data, namespace: o.Namespace, events: o.Events, cfg: o.Config,
+		catalog: o.Catalog, data: o.Data, namespace: o.Namespace, leads: o.Leads, events: o.Events, cfg: o.Config,
 	})
 	e.all.Go(func() { e.compact.run(e.ctx) })
 	e.all.Go(func() { e.clean.run(e.ctx) })

@@ -107,10 +107,9 @@ type Config struct {
 	CompactBandwidth int64
 
 	// GCInterval is the pause between two rounds of the cleaner, GCGrace how long a destroyed object stays, GCBatch how many
-	// are removed in one round. GCEnabled is Options.Leads.
+	// are removed in one round.
 	GCInterval, GCGrace time.Duration
 	GCBatch             int
-	GCEnabled           func() bool
 }
 
 // DefaultConfig returns the defaults of section 11, for a store in a cloud. For a directory or memory WALBatchInterval is
@@ -224,10 +223,9 @@ func (c Config) check() error {
 
 // withDefaults fills in what was left out.
 func (o Options) withDefaults() Options {
-	if o.Config.WALBatchBytes == 0 && o.Config.CacheWALSize == 0 {
+	if o.Config == (Config{}) {
 		o.Config = DefaultConfig()
 	}
-	o.Config.GCEnabled = o.Leads
 	if o.Namespace == "" {
 		o.Namespace = DefaultNamespace
 	}
