@@ -263,14 +263,7 @@ func (o *objectReader) readInMemory(
 	}
 	c := collector{next: start, end: end, left: int64(maxBytes)}
 	for i := range n {
-		if i == len(s.held) {
-			u := o.blocks.peek(s.units[i])
-			if u == nil {
-				break
-			}
-			s.held = append(s.held, u)
-		}
-		if !s.held[i].isLoaded() {
+		if u := s.inMemory(o.blocks, i); u == nil || !u.isLoaded() {
 			break
 		}
 		more, err := c.add(s.held[i])
@@ -302,6 +295,7 @@ func (o *objectReader) putBack(s *seqReader) {
 
 // keep remembers a reader for the read that goes on where it stopped.
 func (o *objectReader) keep(s *seqReader) {
+	s.rest(o.blocks)
 	if surplus := o.readers.put(s); surplus != nil {
 		surplus.drop(o.blocks)
 	}

@@ -9,12 +9,14 @@ import (
 )
 
 // seqReader is a reader of a stream that may go on where it stopped (BC-3): the units from there on, of which the first
-// ones are held, loaded or on their way. It is for one goroutine at a time.
+// ones are loaded or on their way. It is for one goroutine at a time.
 //
 //	held[0] ... held[n-1] | the units of the window that nobody loads for it yet
+//
+// Between two reads it holds only what is on its way: what is loaded may be evicted, and the next read loads it again.
 type seqReader struct {
 	readWindow
-	held []*unit // the first len(held) of the window's units
+	held []*unit // of the first len(held) of the window's units; nil for those that were loaded and given back
 	// next is where the read ended; the one that begins there takes the reader over.
 	next int64
 	// reads counts the reads that found something. There is no readahead before one has gone on where another stopped: the
@@ -50,10 +52,47 @@ func (s *seqReader) plan(ctx context.Context, o *objectReader, start, end int64,
 	}
 }
 
-// hold makes sure that the first n units are loaded or on their way.
+// hold makes sure that the first n units are loaded or on their way, and stay.
 func (s *seqReader) hold(c *blockCache, n int) {
-	if n > len(s.held) {
-		s.held = append(s.held, c.hold(s.units[len(s.held):n])...)
+	if missing := n - len(s.held); missing > 0 {
+		s.held = append(s.held, make([]*unit, missing)...)
+	}
+	for first := 0; first < n; first++ {
+		if s.held[first] != nil {
+			continue
+		}
+		end := first + 1
+		for end < n && s.held[end] == nil {
+			end++
+		}
+		copy(s.held[first:], c.hold(s.units[first:end]))
+		first = end
+	}
+}
+
+// inMemory returns the i-th unit, of which all before are held, if it is there or on its way for this reader; otherwise nil.
+func (s *seqReader) inMemory(c *blockCache, i int) *unit {
+	if i < len(s.held) && s.held[i] != nil {
+		return s.held[i]
+	}
+	u := c.peek(s.units[i])
+	switch {
+	case u == nil:
+	case i < len(s.held):
+		s.held[i] = u
+	default:
+		s.held = append(s.held, u)
+	}
+	return u
+}
+
+// rest gives back what is loaded, between two reads.
+func (s *seqReader) rest(c *blockCache) {
+	for i, u := range s.held {
+		if u != nil && !u.isPending() {
+			c.release(u, false)
+			s.held[i] = nil
+		}
 	}
 }
 
@@ -64,7 +103,7 @@ func (s *seqReader) grow(cfg Config, n int) {
 		return
 	}
 	for _, u := range s.held {
-		if u.isPending() {
+		if u != nil && u.isPending() {
 			s.size = min(s.size+cfg.ReadaheadStep, cfg.ReadaheadMax)
 		}
 	}
@@ -73,8 +112,10 @@ func (s *seqReader) grow(cfg Config, n int) {
 // missingBytes is the size of the first n units that are not held yet.
 func (s *seqReader) missingBytes(n int) int64 {
 	size := int64(0)
-	for i := len(s.held); i < n; i++ {
-		size += int64(s.units[i].entry.Size)
+	for i, u := range s.units[:n] {
+		if i >= len(s.held) || s.held[i] == nil {
+			size += int64(u.entry.Size)
+		}
 	}
 	return size
 }
@@ -86,10 +127,11 @@ func (s *seqReader) readAhead(ctx context.Context, o *objectReader, n int, now t
 		return
 	}
 	there, ahead := int64(0), int64(0)
-	for _, u := range s.held[n:] {
-		ahead += int64(u.entry.Size)
-		if !u.isPending() {
-			there += int64(u.entry.Size)
+	for i, u := range s.held[n:] {
+		size := int64(s.units[n+i].entry.Size)
+		ahead += size
+		if u == nil || !u.isPending() {
+			there += size
 		}
 	}
 	if there*2 >= s.size || s.size-ahead < min(maxRangeBytes, s.size/2) || o.blocks.free() < s.size+o.cfg.ReadaheadMax {
@@ -123,7 +165,9 @@ func (s *seqReader) lookAhead(o *objectReader) {
 func (s *seqReader) advance(c *blockCache, next int64) {
 	n := 0
 	for n < len(s.held) && s.units[n].entry.End() <= next {
-		c.release(s.held[n], true)
+		if s.held[n] != nil {
+			c.release(s.held[n], true)
+		}
 		n++
 	}
 	clear(s.held[:n]) // the units' bytes can go
@@ -141,7 +185,9 @@ func (s *seqReader) reset(c *blockCache, start int64, cool time.Time) {
 // drop gives back all units.
 func (s *seqReader) drop(c *blockCache) {
 	for _, u := range s.held {
-		c.release(u, false)
+		if u != nil {
+			c.release(u, false)
+		}
 	}
 	s.held = nil
 }

@@ -106,12 +106,9 @@ func TestF62_ManyReadersFromTheEarliestOffsetStayWithinTheCache(t *testing.T) {
 		var most int64
 		var mu sync.Mutex
 		r.store.SetInjector(func(op faultstore.Op) faultstore.Fault {
-			r.blocks.mu.Lock()
-			cost := r.blocks.mu.cost
-			r.blocks.mu.Unlock()
 			mu.Lock()
 			defer mu.Unlock()
-			most = max(most, cost)
+			most = max(most, r.blocks.size())
 			return distant(op)
 		})
 		var all sync.WaitGroup
