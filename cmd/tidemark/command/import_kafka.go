@@ -65,13 +65,16 @@ which defaults of topics 'tidemark serve' has to be given, such as how long reco
 	return c
 }
 
-// addTargetFlags gives a command the flags of the server's configuration that say which data directory is meant; all
-// others come from the environment and the file, as for the server.
-func addTargetFlags(c *cobra.Command) *serverFlags {
+// addTargetFlags gives a command the flags of the server's configuration that say which data directory is meant.
+func addTargetFlags(c *cobra.Command) *serverFlags { return addSettingFlags(c, "data-dir", "node-id") }
+
+// addSettingFlags gives a command the flags of some keys of the server's configuration; all others come from the environment
+// and the file, as for the server.
+func addSettingFlags(c *cobra.Command, keys ...string) *serverFlags {
 	f := &serverFlags{text: map[string]*string{}}
 	c.Flags().StringVar(&f.file, config.FileKey, "", "YAML `FILE` with the server's settings")
 	for _, d := range config.Definitions() {
-		if d.Key == "data-dir" || d.Key == "node-id" {
+		if slices.Contains(keys, d.Key) {
 			value := new(string)
 			f.text[d.Key] = value
 			c.Flags().StringVar(value, d.Key, d.Default, flagDoc(d))

@@ -94,7 +94,9 @@ func commandGroups() []commandGroup {
 		{"Topics, records and groups of a running server:", []*cobra.Command{
 			newTopic(), newProduce(), newConsume(), newGroup(), newCluster(), newBench(),
 		}},
-		{"Files and objects, offline:", []*cobra.Command{newLog(), newObject(), newWAL(), newImport()}},
+		{"Files, objects and metadata, offline:", []*cobra.Command{
+			newLog(), newObject(), newWAL(), newImport(), newMeta(), newBackup(), newRestore(), newRecover(),
+		}},
 		{helpGroup, []*cobra.Command{newVersion(), newCompletion(), newReference()}},
 	}
 }

@@ -1,0 +1,78 @@
+package command
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-io/tidemark/meta"
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
+func newBackup() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Write the metadata of a node or cluster to a file",
+		Long: `Write what a metadata log says to FILE: topics with their ids and settings, node epochs, streams and which objects hold
+them. Records are not in it: they are in the data directory and the bucket. FILE is written as a whole, replaces what is
+there, and is on disk when the command ends. A log that is damaged is not backed up.
+
+The log is the file in the data directory of a stopped server, or the one in etcd that --meta-url names, at any time.`,
+		Example: `  tidemark backup /backup/tidemark.meta --data-dir /var/lib/tidemark
+  tidemark backup /backup/prod.meta --meta-url etcd://10.0.0.1:2379/prod`,
+		Args: exactly("FILE"),
+	}
+	output := addOutputFlag(c)
+	settings := addMetaFlags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		asJSON, err := output.json(c)
+		if err != nil {
+			return err
+		}
+		source, _, err := metaSource(c, settings)
+		if err != nil {
+			return err
+		}
+		found, err := inspectMeta(c, source)
+		if err != nil {
+			return err
+		}
+		if len(found.Findings) > 0 {
+			return fmt.Errorf("%w: nothing was written; 'tidemark meta check' tells more", found.Findings[0])
+		}
+		taken := meta.Backup{ClusterID: found.ClusterID, TakenMs: time.Now().UnixMilli(), Build: version, State: found.State}
+		b, err := taken.Encode()
+		if err != nil {
+			return err
+		}
+		if err := vfs.WriteFileAtomic(vfs.OS(), args[0], b); err != nil {
+			return err
+		}
+		return reportBackup(c, takenBackup{
+			File: args[0], Log: found.Where, ClusterID: found.ClusterID, Index: found.State.Index(),
+			Topics: found.State.TopicCount(), Streams: found.State.StreamCount(), Bytes: len(b),
+		}, asJSON)
+	}
+	return c
+}
+
+// takenBackup says what a backup holds.
+type takenBackup struct {
+	File      string `json:"file"`
+	Log       string `json:"log"`
+	ClusterID string `json:"cluster_id"`
+	Index     uint64 `json:"index"`
+	Topics    int    `json:"topics"`
+	Streams   int    `json:"streams"`
+	Bytes     int    `json:"bytes"`
+}
+
+func reportBackup(c *cobra.Command, b takenBackup, asJSON bool) error {
+	if asJSON {
+		return writeJSON(c.OutOrStdout(), b)
+	}
+	_, err := fmt.Fprintf(c.OutOrStdout(), "%s: cluster %s as of entry %d of %s, %d topics, %d streams, %s\n", b.File, b.ClusterID,
+		b.Index, b.Log, b.Topics, b.Streams, size(int64(b.Bytes)))
+	return err
+}

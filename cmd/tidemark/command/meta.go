@@ -1,0 +1,50 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-io/tidemark/config"
+	"github.com/tidemark-io/tidemark/meta"
+	"github.com/tidemark-io/tidemark/node"
+)
+
+func newMeta() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "meta",
+		Short: "Look into a metadata log",
+		Example: `  tidemark meta dump --data-dir /var/lib/tidemark
+  tidemark meta check --meta-url etcd://10.0.0.1:2379,10.0.0.2:2379/prod`,
+		Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newMetaDump(), newMetaCheck())
+	return c
+}
+
+// addMetaFlags gives a command the flags of the server's configuration that say which metadata log is meant; all others come
+// from the environment and the file, as for the server.
+func addMetaFlags(c *cobra.Command) *serverFlags {
+	return addSettingFlags(c, "data-dir", "meta-url", "meta-cacert", "meta-cert", "meta-key", "meta-user")
+}
+
+// metaSource is the metadata log that the settings name.
+func metaSource(c *cobra.Command, f *serverFlags) (node.MetaSource, config.Server, error) {
+	loaded, err := f.load(c)
+	if err != nil {
+		return node.MetaSource{}, config.Server{}, err
+	}
+	return node.MetaSource{DataDir: loaded.Server.DataDir, MetaStore: metaStore(loaded.Server)}, loaded.Server, nil
+}
+
+// inspectMeta reads a metadata log, and says what to do when a server has it.
+func inspectMeta(c *cobra.Command, source node.MetaSource) (*meta.Inspection, error) {
+	found, err := node.InspectMeta(c.Context(), source)
+	var locked *meta.LockedError
+	if errors.As(err, &locked) {
+		return nil, fmt.Errorf("%w: stop the server that uses it, or look at a copy of its disk", err)
+	}
+	return found, err
+}
