@@ -196,7 +196,8 @@ func TestF7_AStoreThatIsDownForFiveMinutesOnlyDelays(t *testing.T) {
 		require.NoError(c, <-waited)
 		require.Equal(c, "acked acked acked acked acked", acked(acks))
 		require.Equal(c, append(named(s, 0, 5), string(make([]byte, 200))), c.rows(s))
-		require.Equal(c, []string{"1/0", "1/1", "1/2", "1/3", "1/4", "1/5"}, c.walKeys(5))
+		// Three were on their way; what came while they were went into one more, and the sixth record into the last.
+		require.Equal(c, []string{"1/0", "1/1", "1/2", "1/3", "1/4"}, c.walKeys(5))
 		p.close()
 	})
 }

@@ -49,7 +49,9 @@ type Options struct {
 type Config struct {
 	// WALBatchBytes is how long the frames of one WAL object may be, unless it is a single frame.
 	WALBatchBytes int
-	// WALBatchInterval is the least time between two WAL objects, unless they are full. An idle log does not wait.
+	// WALBatchInterval is the least time between two WAL objects, unless they are full. An idle log does not wait. With 0
+	// the next object goes out when the one before it is stored: the lowest latency, and as many requests as the store
+	// answers one after the other.
 	WALBatchInterval time.Duration
 	// WALMaxUnflushed bounds the records that are not acknowledged, by what they cost in memory: some 100 bytes more than
 	// their payload. CacheWALSize bounds them too, together with the log cache.
@@ -198,8 +200,7 @@ func (o Options) check() error {
 
 func (c Config) check() error {
 	for name, positive := range map[string]int64{
-		"WALBatchBytes": int64(c.WALBatchBytes), "WALBatchInterval": int64(c.WALBatchInterval),
-		"WALMaxUnflushed": c.WALMaxUnflushed, "WALReadahead": c.WALReadahead, "WALRecoverBlock": c.WALRecoverBlock,
+		"WALBatchBytes": int64(c.WALBatchBytes), "WALMaxUnflushed": c.WALMaxUnflushed, "WALReadahead": c.WALReadahead, "WALRecoverBlock": c.WALRecoverBlock,
 		"WALTrimPersist": int64(c.WALTrimPersist), "WALMaxPutAge": int64(c.WALMaxPutAge),
 		"CacheWALSize": c.CacheWALSize, "CacheBlockSize": c.CacheBlockSize, "CacheIndexSize": c.CacheIndexSize,
 		"CacheMaxStreams": int64(c.CacheMaxStreams), "UploadThreshold": c.UploadThreshold,
@@ -212,6 +213,8 @@ func (c Config) check() error {
 		}
 	}
 	switch {
+	case c.WALBatchInterval < 0:
+		return fmt.Errorf("%w: WALBatchInterval is %v, want 0 or more", ErrInvalidOptions, c.WALBatchInterval)
 	case c.WALInflight < 1 || c.WALInflight > maxInflight:
 		return fmt.Errorf("%w: WALInflight is %d, want 1 to %d", ErrInvalidOptions, c.WALInflight, maxInflight)
 	case c.WALFenceRetention < 10*c.WALMaxPutAge:

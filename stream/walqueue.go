@@ -11,7 +11,8 @@ import (
 type walLimits struct {
 	// batchBytes is how long the frames of a group may be, unless it is one frame.
 	batchBytes int
-	// batchInterval is the least time between two groups of an open log, unless they are full.
+	// batchInterval is the least time between two groups of an open log, unless they are full; with 0 the next group goes
+	// out when the one before it is stored.
 	batchInterval time.Duration
 	// maxUnflushed bounds the bytes of frames that are not acknowledged.
 	maxUnflushed int64
@@ -108,9 +109,10 @@ func (q *walQueue) submit(item *walItem, now, proof time.Time) error {
 	return nil
 }
 
-// deadline is when the open group must be sealed; false if there is none (WAL-2 b).
+// deadline is when the open group must be sealed; false if there is none (WAL-2 b), or if a group that is stored comes
+// before it: then there is nothing to win by sealing, and the open group may grow.
 func (q *walQueue) deadline() (time.Time, bool) {
-	if q.open == nil {
+	if q.open == nil || !q.mayUpload() {
 		return time.Time{}, false
 	}
 	due := q.lastSeal.Add(q.limits.batchInterval)
@@ -118,6 +120,15 @@ func (q *walQueue) deadline() (time.Time, bool) {
 		due = q.open.first
 	}
 	return due, true
+}
+
+// mayUpload reports whether a group that is sealed now could be uploaded at once (WAL-5). Without an interval groups go out
+// one after the other: each takes what came while the one before it was stored.
+func (q *walQueue) mayUpload() bool {
+	if q.limits.batchInterval == 0 {
+		return len(q.sealed) == 0
+	}
+	return len(q.sealed) == 0 || q.next < q.sealed[0].window+q.limits.inflight*Window
 }
 
 // tick seals the open group if its deadline has come.

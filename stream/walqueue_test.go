@@ -238,3 +238,41 @@ func TestAcknowledgementsKeepTheOrderOfSubmission(t *testing.T) {
 		})
 	})
 }
+
+func TestWithoutAnIntervalAGroupTakesWhatCameWhileTheOneBeforeItWasStored(t *testing.T) {
+	limits := testLimits
+	limits.batchInterval = 0
+	q := newQueueAt(t, limits)
+	q.add(1, 0, 100)
+	q.add(1, 1, 100)
+	q.add(1, 2, 100)
+	require.Equal(t, []int{1}, q.groups())
+	_, waiting := q.deadline()
+	require.False(t, waiting, "it waits for the first group, not for a moment")
+	q.add(1, 3, 900)
+	require.Equal(t, []int{1, 2}, q.groups(), "a full group does not wait")
+	for _, g := range q.takeUploads() {
+		_, err := q.finish(g, q.now)
+		require.NoError(t, err)
+	}
+	q.tick(q.now, q.now)
+	require.Equal(t, []int{1}, q.groups())
+}
+
+func TestWAL5_AGroupGrowsWhileTheFirstOneUnfinishedHoldsUpAllUploads(t *testing.T) {
+	q := newQueueAt(t, testLimits)
+	for i := range 3 {
+		q.add(1, int64(i), 100)
+		q.now = q.now.Add(testLimits.batchInterval)
+	}
+	require.Equal(t, []int{1, 1, 1}, q.groups(), "as many as may be in flight")
+	uploads := q.takeUploads()
+	q.add(1, 3, 100)
+	q.now = q.now.Add(testLimits.batchInterval)
+	q.add(1, 4, 100)
+	require.Equal(t, []int{1, 1, 1}, q.groups())
+	_, err := q.finish(uploads[0], q.now)
+	require.NoError(t, err)
+	q.tick(q.now, q.now)
+	require.Equal(t, []int{1, 1, 2}, q.groups())
+}

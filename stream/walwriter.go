@@ -290,7 +290,9 @@ func (w *walWriter) finish(g *walGroup) {
 	if err != nil {
 		w.failLocked(fmt.Errorf("%w: %w", ErrWALFailed, err))
 	}
+	w.mu.queue.tick(time.Now(), w.hooks.proof()) // the open group may have waited for its turn
 	w.startUploadsLocked()
+	w.pokeLocked()
 	w.deliverAndUnlock()
 }
 
