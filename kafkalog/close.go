@@ -66,28 +66,30 @@ func (l *Log) writeOnClose() error {
 	if l.neverHeldRecords() {
 		return nil // and the next Open makes the same of it
 	}
-	if err := errors.Join(l.settle(), l.epochs.write()); err != nil {
-		return err
-	}
-	if err := l.flushStartLocked(); err != nil {
+	if err := l.settle(); err != nil {
 		return err
 	}
 	active := l.view.Load().active()
+	if l.isYoung() {
+		return errors.Join(active.syncDirty(), active.txns.sync(), l.syncNames())
+	}
+	if err := errors.Join(l.epochs.write(), l.flushStartLocked()); err != nil {
+		return err
+	}
 	l.noteIndexNames(active)
 	if err := active.seal(); err != nil {
 		return err
 	}
 	// A snapshot at the log end may come to stand at a segment's base, so it must not say more than what is on disk.
-	if active.dirty {
-		if err := active.syncRecords(); err != nil {
-			return err
-		}
+	if err := active.syncDirty(); err != nil {
+		return err
 	}
 	if err := active.syncIndexes(); err != nil {
 		return err
 	}
-	if err := l.syncNames(); err != nil {
-		return err
-	}
-	return l.takeSnapshotLocked()
+	err := l.takeSnapshotLocked(func(offset int64, data []byte) error {
+		l.names.changed.Add(1)
+		return l.snapshots.publishLater(offset, data)
+	})
+	return errors.Join(err, l.syncNames())
 }

@@ -24,7 +24,8 @@
 //     that is known to be flushed, to keep that stretch short.
 //   - A batch with a right checksum is kept even if nobody here can decode it.
 //   - A failed fsync, or an append that could not be taken back, is final. The log refuses appends from then on and must be
-//     opened again, which writes once more what it keeps of the unflushed tail: the next fsync alone would succeed without; reads go on. What could only not be opened or written is refused and tried again: [ErrTryAgain].
+//     opened again; reads go on. What could only not be opened or written is refused and tried again: [ErrTryAgain]. That
+//     Open writes once more what it keeps of the unflushed tail, for the next fsync alone would succeed without it.
 //   - A read returns whole batches and never jumps over an offset. The first batch comes even if it is larger than asked.
 //
 // # Concurrency

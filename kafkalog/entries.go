@@ -64,6 +64,7 @@ type entryView[E comparable] struct {
 	filed    int          // the first entries, which are in the file alone
 	tail     E            // the last of these
 	verified bool         // every entry in the file was inspected
+	slots    int          // if just inspected: how many entries have room in the file
 	recent   []E          // the entries after these; those past count are being written
 	count    atomic.Int64 // all entries
 }
@@ -142,6 +143,7 @@ func (l *entryList[E, C]) activate() error {
 	}
 	l.active = true
 	l.written = view.filed
+	l.untrimmed = view.slots > view.filed
 	return nil
 }
 

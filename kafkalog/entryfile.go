@@ -63,7 +63,7 @@ func (l *entryList[E, C]) scan() (*entryView[E], error) {
 	block := l.file.cache.block()
 	defer l.file.cache.putBlock(block)
 
-	view := &entryView[E]{verified: true}
+	view := &entryView[E]{verified: true, slots: slots}
 	var zero E
 	perBlock := entryBlockBytes / l.codec.size()
 	zeros := false // the entries have ended

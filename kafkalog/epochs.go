@@ -37,6 +37,9 @@ type epochCache struct {
 	cutAt int64
 	// unwritten says that the file lags behind the list, which only replay and assignLater allow, or that there is no file yet.
 	unwritten bool
+	// deferred says that what is unwritten may wait for the next roll, sync or close: it is an epoch that was assigned, which
+	// the records of the active segment will tell, or which has none.
+	deferred bool
 	// optional says that there is no file yet and need not be: all records are in the first segment, and an Open without
 	// the file looks there.
 	optional bool
@@ -191,13 +194,14 @@ func (c *epochCache) assign(epoch int32, start int64) error {
 	return c.renew(entries)
 }
 
-// assignLater is assign that leaves the writing to write. It is for a log without records.
+// assignLater is assign that leaves the writing to write, before which no segment may be sealed.
 func (c *epochCache) assignLater(epoch int32, start int64) error {
 	if err := checkEpoch(epoch, start); err != nil {
 		return err
 	}
 	if entries, changed := assignEpoch(c.entries(), epoch, start); changed {
 		c.list.Store(&entries)
+		c.deferred = c.deferred || !c.unwritten
 		c.unwritten = true
 	}
 	return nil
@@ -295,7 +299,7 @@ func (c *epochCache) renew(entries []EpochEntry) error {
 	}
 	c.names.changed.Add(1)
 	c.list.Store(&entries)
-	c.unwritten, c.optional = false, false
+	c.unwritten, c.deferred, c.optional = false, false, false
 	return nil
 }
 
@@ -305,7 +309,7 @@ func (c *epochCache) replace(entries []EpochEntry) error {
 		return err
 	}
 	c.list.Store(&entries)
-	c.unwritten, c.optional = false, false
+	c.unwritten, c.deferred, c.optional = false, false, false
 	return nil
 }
 

@@ -21,6 +21,8 @@ package kafkalog
 //	├── *.cleaned, *.swap                replacements under way, see loader.clean and split.go
 //	└── *.tmp                            new side of an atomic replace
 //
+// A log that never held more than a few KiB is its first record file alone: the others are then made from it, see young.go.
+//
 // A record file holds whole batches and nothing else (format.go of package batch draws one):
 //
 //	0               size(1)          size(1)+size(2)                    length of the file

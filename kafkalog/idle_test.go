@@ -69,40 +69,67 @@ func TestALogAtRestKeepsNoMemoryOfItsAppends(t *testing.T) {
 	require.True(t, l.mu.stage == nil)
 }
 
-// TestANewLogIsOneFileUntilItHoldsRecords keeps what many new partitions cost small: a file each, and no fsync.
-func TestANewLogIsOneFileUntilItHoldsRecords(t *testing.T) {
+// TestAYoungLogIsOneFile keeps what many new partitions cost small: a file each, and no fsync but those of the records.
+func TestAYoungLogIsOneFile(t *testing.T) {
 	fsys := faultfs.New(memfs.New(), nil)
 	b := newBenchOn(t, fsys)
 	require.NoError(t, vfs.EnsureDir(fsys, testDir))
-	files := func() (names []string) {
-		entries, err := fsys.List(testDir)
-		require.NoError(t, err)
-		for _, e := range entries {
-			names = append(names, e.Name())
-		}
-		return names
-	}
-	syncs := func() int { return int(fsys.Count(faultfs.OpSync, faultfs.OpSyncDir)) }
+	syncs := func() int { return fsys.Count(faultfs.OpSync, faultfs.OpSyncDir) }
 	before := syncs()
-	for range 2 {
-		l := b.open(Options{Clean: true})
+	for _, clean := range []bool{true, false} {
+		l := b.open(Options{Clean: clean})
 		require.NoError(t, l.AssignEpoch(3, 0))
 		require.Equal(t, []EpochEntry{{Epoch: 3, Start: 0}}, l.Epochs())
 		require.NoError(t, l.Sync())
 		require.NoError(t, l.Close())
-		require.Equal(t, []string{fileName(0, logSuffix)}, files())
+		require.Equal(t, []string{fileName(0, logSuffix)}, fileNames(t, fsys))
 	}
-	require.Equal(t, before, syncs())
+	require.LessOrEqual(t, syncs(), before+2, "only to recover")
 
 	l := b.open(Options{Clean: true})
-	require.NoError(t, l.AssignEpoch(3, 0))
-	_, err := l.Append(data{}.build(t), AppendOptions{LeaderEpoch: 3})
-	require.NoError(t, err)
-	require.NoError(t, l.Sync())
+	put := func(d data) {
+		_, err := l.Append(d.build(t), AppendOptions{LeaderEpoch: 3})
+		require.NoError(t, err)
+	}
+	for i := range 3 {
+		before = syncs()
+		require.NoError(t, l.AssignEpoch(3, l.LogEnd()))
+		put(data{records: 3, producer: 7, sequence: int32(3 * i), seed: i})
+		require.NoError(t, l.Sync())
+		require.NoError(t, l.Sync())
+		was := logState(t, l)
+		require.NoError(t, l.Close())
+		require.Equal(t, []string{fileName(0, logSuffix)}, fileNames(t, fsys))
+		l = b.open(Options{Clean: i != 1})
+		require.Equal(t, was, logState(t, l))
+	}
+	require.LessOrEqual(t, syncs(), before+2)
+
+	put(data{size: youngBytes, producer: 7, sequence: 9})
+	was := logState(t, l)
 	require.NoError(t, l.Close())
 	require.Equal(t, []string{
-		fileName(0, indexSuffix), fileName(0, logSuffix), fileName(0, timeIndexSuffix), fileName(1, snapshotSuffix), epochFileName,
-	}, files())
+		fileName(0, indexSuffix), fileName(0, logSuffix), fileName(0, timeIndexSuffix), fileName(10, snapshotSuffix), epochFileName,
+	}, fileNames(t, fsys))
+	l = b.open(Options{Clean: true})
+	require.Equal(t, was, logState(t, l))
+	before = syncs()
+	require.NoError(t, l.Close())
+	require.Equal(t, before, syncs(), "what was not written to is not synced")
+}
+
+// A log whose first records are gone is not young, however few are left: its producers stand nowhere else.
+func TestALogThatLostItsFirstRecordsKeepsItsProducers(t *testing.T) {
+	b := newBench(t)
+	l := b.open(Options{})
+	mustAppend(t, l, data{records: 3, producer: 7})
+	mustAppend(t, l, data{records: 2, producer: 8})
+	require.NoError(t, l.SetLogStart(3))
+	was := logState(t, l)
+	l = b.reopen(l, Options{})
+	require.Equal(t, was, logState(t, l))
+	_, err := l.Append(data{producer: 7, sequence: 4}.build(t), AppendOptions{LeaderEpoch: -1})
+	require.ErrorIs(t, err, ErrOutOfOrderSequence)
 }
 
 // A log that was closed before it held records has a file whose name nobody made durable.

@@ -205,21 +205,16 @@ func (l *Log) EpochsInRange(from, to int64) []EpochEntry { return l.epochs.inRan
 
 // AssignEpoch records that a leader epoch starts at an offset, normally [Log.LogEnd] when a replica becomes leader. It
 // does nothing if that epoch is the latest and started at or below the offset; otherwise entries that contradict it go.
-// It is durable on return, and blocks on the device; on a log that never held records it is so with the first of them,
-// since nothing that a restart has to know depends on it. A negative epoch or offset is an [*ArgumentError].
+// It does not wait for the device: the next roll, [Log.Sync] or [Log.Close] makes it durable, and before that recovery finds
+// the epoch in the records that have it. Without any, nothing that a restart has to know depends on it. A negative epoch or
+// offset is an [*ArgumentError].
 func (l *Log) AssignEpoch(epoch int32, start int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.writable(); err != nil {
 		return err
 	}
-	if l.neverHeldRecords() {
-		return l.epochs.assignLater(epoch, start)
-	}
-	if err := l.epochs.assign(epoch, start); err != nil {
-		return err
-	}
-	return l.syncNames()
+	return l.epochs.assignLater(epoch, start)
 }
 
 // neverHeldRecords reports whether the log is as an Open makes one where there is none, but for an epoch that was assigned.

@@ -82,6 +82,7 @@ type loader struct {
 	flushed    int64 // everything below is on disk
 	epochs     *epochCache
 	noEpochs   bool // the epoch file is missing or unreadable
+	young      bool // see youngBytes
 	pinned     bool
 	stopped    bool // the files agree with a clean stop
 	fresh      bool // there was no log
@@ -206,6 +207,7 @@ func (ld *loader) findSegments(names []string) error {
 		}
 		bases = append(bases, base)
 	}
+	ld.young = onlyRecords(names)
 	for i, base := range bases {
 		end := int64(math.MaxInt64)
 		if i+1 < len(bases) {
@@ -230,8 +232,8 @@ func (ld *loader) findSegments(names []string) error {
 }
 
 // attach gives the segment its files, of which only the length of the first is looked at. If an index file is missing both
-// are made anew, which needsIndex remembers: beside their names, until nameIndexes, so that a crash leaves them missing and
-// not half empty. Beside no records they can wait.
+// are made anew, which needsIndex remembers. Those of the last segment can wait until there is a reason to write them. The
+// others are made beside their names, until nameIndexes, so that a crash leaves them missing and not half empty.
 func (ld *loader) attach(s *segment, end int64, names []string) error {
 	name := filePath(ld.dir, s.base, logSuffix)
 	info, err := ld.env.fs.Stat(name)
@@ -246,18 +248,19 @@ func (ld *loader) attach(s *segment, end int64, names []string) error {
 		!slices.Contains(names, fileName(s.base, timeIndexSuffix))
 	s.file = ld.env.files.open(name, vfs.ReadWrite)
 	s.txns = openTxnIndex(ld.env.files.open(filePath(ld.dir, s.base, txnIndexSuffix), vfs.ReadWrite), s.base)
-	if s.needsIndex && size == 0 {
+	ld.young = ld.young && size <= youngBytes
+	index, times := filePath(ld.dir, s.base, indexSuffix), filePath(ld.dir, s.base, timeIndexSuffix)
+	if s.needsIndex && (size == 0 || end == math.MaxInt64) {
 		for _, suffix := range []string{indexSuffix, timeIndexSuffix} {
-			if err := ld.remove(fileName(s.base, suffix)); err != nil { // it speaks of records that are gone
+			if err := ld.remove(fileName(s.base, suffix)); err != nil { // it may speak of records that are gone
 				return err
 			}
 		}
-		s.needsIndex, s.noIndexes = false, true
-		s.index = newOffsetIndex(ld.env.files.createLater(filePath(ld.dir, s.base, indexSuffix)), s.base, math.MaxInt)
-		s.times = newTimeIndex(ld.env.files.createLater(filePath(ld.dir, s.base, timeIndexSuffix)), s.base, math.MaxInt)
+		s.needsIndex, s.noIndexes = size > 0 && !ld.young, true
+		s.index = newOffsetIndex(ld.env.files.createLater(index), s.base, math.MaxInt)
+		s.times = newTimeIndex(ld.env.files.createLater(times), s.base, math.MaxInt)
 		return nil
 	}
-	index, times := filePath(ld.dir, s.base, indexSuffix), filePath(ld.dir, s.base, timeIndexSuffix)
 	if s.needsIndex {
 		s.index = newOffsetIndex(ld.env.files.createLater(index+tempSuffix), s.base, math.MaxInt)
 		s.times = newTimeIndex(ld.env.files.createLater(times+tempSuffix), s.base, math.MaxInt)
@@ -410,9 +413,9 @@ func (ld *loader) settleEpochs() error {
 		if err := ld.rebuildEpochs(); err != nil {
 			return err
 		}
-		// Also without an epoch there is a file, so that the next Open need not look. Beside no records it can wait for the
-		// first roll or close.
-		if ld.holdsNothing() {
+		// Also without an epoch there is a file, so that the next Open need not look. Beside few records it can wait for the
+		// first roll, or a close when there are more.
+		if ld.young || ld.holdsNothing() {
 			ld.epochs.unwritten, ld.epochs.optional = true, true
 			return nil
 		}
@@ -470,7 +473,7 @@ func (ld *loader) install() error {
 	if first := ld.segments[0].base; !ld.config.RemoteStorage && first > start {
 		start = first
 	}
-	l.mu.fresh = ld.fresh || ld.epochs.optional
+	l.mu.fresh = ld.fresh || ld.epochs.optional && ld.holdsNothing()
 	l.epochs = ld.epochs
 	l.epochs.names = &l.names
 	l.publish(ld.segments, start, established)

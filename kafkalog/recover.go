@@ -41,7 +41,7 @@ func (ld *loader) findEnd() error {
 func (ld *loader) cleanEnd() (bool, error) {
 	last := len(ld.segments) - 1
 	active := ld.segments[last]
-	if active.needsIndex && active.size.Load() > 0 {
+	if active.needsIndex {
 		return false, nil
 	}
 	if err := ld.completeIndexes(ld.segments[:last]); err != nil {
@@ -213,10 +213,13 @@ func (s *segment) nameIndexes() error {
 	return nil
 }
 
-// clearIndexes empties the offset and time index.
+// clearIndexes empties the offset and time index. Those without files are empty.
 func (s *segment) clearIndexes() error {
 	s.max.set(-1, -1)
 	s.unindexed = 0
+	if s.noIndexes {
+		return nil
+	}
 	return errors.Join(s.index.reset(), s.times.reset())
 }
 
@@ -274,6 +277,9 @@ func (ld *loader) settleProducers() error {
 	if ld.stopped {
 		if ld.holdsNothing() {
 			ld.log.names.changed.Add(1) // a log that never held records was closed without a sync of its names
+		}
+		if ld.young {
+			return ld.replayYoung()
 		}
 		return ld.rebuildProducers(ld.end)
 	}
@@ -482,13 +488,17 @@ func (rec *recovery) finish(bad error) error {
 		return err
 	}
 	s.openedAt = rec.at
+	if rec.limit == math.MaxInt64 { // the active segment, whose index entries stay in memory
+		s.needsIndex = false
+		return s.syncRecords()
+	}
 	if err := s.seal(); err != nil {
 		return err
 	}
 	if err := s.syncRecords(); err != nil {
 		return err
 	}
-	if bad == nil && rec.limit < math.MaxInt64 { // else the segment becomes the active one, whose indexes recovery makes anew
+	if bad == nil { // else the segment becomes the active one, whose indexes the next recovery makes anew as well
 		if err := s.syncIndexes(); err != nil {
 			return err
 		}

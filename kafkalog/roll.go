@@ -138,7 +138,7 @@ func (l *Log) sealedFlush(sealed *segment, base int64) func() error {
 // settle does what a failed truncation left undone, before anything else is written: it cuts the active file at the log
 // end, writes the leader epochs and a lowered log start, and rebuilds the producers.
 func (l *Log) settle() error {
-	if !l.epochs.optional {
+	if !l.epochs.optional && !l.epochs.deferred {
 		if err := l.epochs.write(); err != nil {
 			return err
 		}

@@ -348,6 +348,14 @@ func (s *segment) syncRecords() error {
 	return nil
 }
 
+// syncDirty is syncRecords if there are any that no fsync covered.
+func (s *segment) syncDirty() error {
+	if !s.dirty {
+		return nil
+	}
+	return s.syncRecords()
+}
+
 // syncIndexes makes what was written to the indexes durable.
 func (s *segment) syncIndexes() error {
 	if err := s.index.sync(); err != nil {

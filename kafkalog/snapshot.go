@@ -184,10 +184,19 @@ func (s *snapshotFiles) read(offset int64) ([]ProducerSnapshotEntry, error) {
 
 // publish writes a snapshot. It is durable on return. One that is there at that offset is kept.
 func (s *snapshotFiles) publish(offset int64, data []byte) error {
+	return s.publishWith(replaceFile, offset, data)
+}
+
+// publishLater is publish that leaves it to the log to make the name durable.
+func (s *snapshotFiles) publishLater(offset int64, data []byte) error {
+	return s.publishWith(renameOver, offset, data)
+}
+
+func (s *snapshotFiles) publishWith(write func(vfs.FS, string, []byte) error, offset int64, data []byte) error {
 	if s.has(offset) {
 		return nil
 	}
-	if err := replaceFile(s.fs, s.path(offset), data); err != nil {
+	if err := write(s.fs, s.path(offset), data); err != nil {
 		return err
 	}
 	s.mu.Lock()

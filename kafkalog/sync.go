@@ -1,9 +1,12 @@
 package kafkalog
 
-import "sync/atomic"
+import (
+	"errors"
+	"sync/atomic"
+)
 
-// Sync makes everything that was appended before the call durable: records, indexes, the producer snapshots of rolled
-// segments, names in the directory, and a log start that waits to be written. [Log.RecoveryPoint] is then at least the
+// Sync makes everything that was appended before the call durable: records, indexes, leader epochs, the producer snapshots of
+// rolled segments, names in the directory, and a log start that waits to be written. [Log.RecoveryPoint] is then at least the
 // log end of that moment. Appends and reads go on meanwhile. It blocks on the device.
 //
 // The error is of class [ErrStorage]. After a failed fsync the log refuses appends until it is opened again, and every
@@ -71,15 +74,15 @@ func (l *Log) planFlush(indexes bool) (flushJob, error) {
 	end := l.end.Load()
 	job := flushJob{
 		end: end, flushed: min(end, l.mu.hole), active: active, size: active.size.Load(),
-		records: active.dirty, indexes: indexes, names: true,
+		records: active.dirty, names: true,
 	}
 	if l.neverHeldRecords() {
-		job.records, job.indexes, job.names = false, false, false
+		job.records, job.names = false, false
 		return job, nil
 	}
-	if indexes {
+	if job.indexes = indexes && !l.isYoung(); job.indexes {
 		l.noteIndexNames(active)
-		if err := active.writeIndexes(); err != nil {
+		if err := errors.Join(l.settle(), l.epochs.write(), active.writeIndexes()); err != nil {
 			if passing(err) {
 				err = tryAgain(err)
 			}

@@ -63,7 +63,7 @@ func (l *Log) cutEpochs(end int64) error {
 	if err != nil {
 		kept := slices.Clone(cutEpochsFrom(l.epochs.entries(), end))
 		l.epochs.list.Store(&kept)
-		l.epochs.unwritten = true
+		l.epochs.unwritten, l.epochs.deferred = true, false
 	}
 	return err
 }

@@ -100,10 +100,11 @@ func (l *Log) TakeProducerSnapshot() error {
 	if err := l.changeable(); err != nil {
 		return err
 	}
-	return l.takeSnapshotLocked()
+	return l.takeSnapshotLocked(l.snapshots.publish)
 }
 
-func (l *Log) takeSnapshotLocked() error {
+// takeSnapshotLocked lets publish write a snapshot of the producers at the log end, if there is something new to say.
+func (l *Log) takeSnapshotLocked(publish func(offset int64, data []byte) error) error {
 	if err := l.settle(); err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func (l *Log) takeSnapshotLocked() error {
 	if !due {
 		return nil
 	}
-	if err := l.snapshots.publish(offset, data); err != nil {
+	if err := publish(offset, data); err != nil {
 		l.producers.Lock()
 		l.producers.state.lastSnap = last
 		l.producers.Unlock()

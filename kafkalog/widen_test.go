@@ -77,6 +77,7 @@ func TestTheLogIsSearchedForForgottenBatchesOnceAfterAStart(t *testing.T) {
 	fsys := &probeFS{FS: memfs.New()}
 	b := newBenchOn(t, fsys)
 	l := b.open(Options{})
+	mustAppend(t, l, data{size: youngBytes})
 	client := inFlight{t, 7, 50, 20}
 	other := inFlight{t, 8, 50, 20}
 	for i := range int32(8) {
@@ -117,6 +118,7 @@ func TestASearchThatFailsIsNoAnswer(t *testing.T) {
 	fsys := &probeFS{FS: memfs.New()}
 	b := newBenchOn(t, fsys)
 	l := b.open(Options{})
+	mustAppend(t, l, data{size: youngBytes})
 	client := inFlight{t, 7, 50, 20}
 	for i := range int32(3) {
 		_, err := client.send(l, i)

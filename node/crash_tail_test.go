@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"bytes"
+	"crypto/rand"
 	"log/slog"
 	"strings"
 	"testing"
@@ -65,6 +66,12 @@ func TestF03_ATornLastBatchIsCutAndSaidAndNothingElseHappens(t *testing.T) {
 		m.Stop() // and the machine's end checks the indexes against the log
 		checkLogs(t, m)
 	}
+	m.Start()
+	incompressible := make([]byte, 32<<10) // more than a log holds without an index
+	_, _ = rand.Read(incompressible)
+	produce(t, c, "orders", 0, string(incompressible))
+	m.Stop()
+	checkLogs(t, m)
 	require.True(t, exists(m.FS, ordersIndex))
 }
 

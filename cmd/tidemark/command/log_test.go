@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,13 +14,17 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// storedLog makes a data directory with three records in partition t-0 and returns the partition's directory.
-func storedLog(t *testing.T) string {
+// storedLog makes a data directory with three records in partition t-0 and returns the partition's directory. The records are
+// all that there is in it.
+func storedLog(t *testing.T) string { return storedRecords(t, "v") }
+
+// storedRecords is storedLog with a value for the first record. A log makes its other files when it holds more than some KiB.
+func storedRecords(t *testing.T, value string) string {
 	t.Helper()
 	dir := t.TempDir()
 	n, err := node.Open(within(t), node.Config{DataDir: dir, NodeID: 1, Kafka: []node.Listener{{Listen: "127.0.0.1:0"}}})
 	require.NoError(t, err)
-	done(t, `{"key":"k","value":"v","timestamp":1700000000123}`+"\n"+`{"value":null,"timestamp":1700000000124}`+"\n"+
+	done(t, `{"key":"k","value":"`+value+`","timestamp":1700000000123}`+"\n"+`{"value":null,"timestamp":1700000000124}`+"\n"+
 		`{"value_base64":"/w==","timestamp":1700000000125}`, "produce", "t", "-i", "json", "--acks", "1", "--server", n.Addrs().Kafka.String())
 	require.NoError(t, n.Close(context.Background()))
 	return filepath.Join(dir, "t-0")
@@ -35,8 +40,9 @@ func TestU08_ALogIsDumpedAndChecked(t *testing.T) {
 	require.Contains(t, records, "    1  time 1700000000124  key null  value null  0 header(s)\n")
 	require.Contains(t, records, "    2  time 1700000000125  key null  value 0xff  0 header(s)\n")
 	require.Contains(t, done(t, "", "log", "dump", segment, "-r", "-o", "json"), `"value_base64":"/w=="`)
-	require.Contains(t, done(t, "", "log", "dump", filepath.Join(dir, "leader-epoch-checkpoint")), "  epoch 0  from offset 0\n")
-	require.Contains(t, done(t, "", "log", "dump", filepath.Join(dir, "00000000000000000000.timeindex")), "timestamp 1700000000125  offset 2")
+	large := storedRecords(t, strings.Repeat("v", 20_000))
+	require.Contains(t, done(t, "", "log", "dump", filepath.Join(large, "leader-epoch-checkpoint")), "  epoch 0  from offset 0\n")
+	require.Contains(t, done(t, "", "log", "dump", filepath.Join(large, "00000000000000000000.timeindex")), "timestamp 1700000000125  offset 2")
 
 	require.Regexp(t, `^`+dir+`  ok  offsets 0 to 3  \d+ B\n$`, done(t, "", "log", "check", dir))
 	require.Contains(t, done(t, "", "log", "check", filepath.Dir(dir), "-o", "json"), `"problems": []`)
@@ -86,7 +92,7 @@ func TestU08_IndexesThatLieAreToldEntryByEntry(t *testing.T) {
 	require.NoError(t, err)
 	server := n.Addrs().Kafka.String()
 	done(t, "", "topic", "create", "t", "-c", "index.interval.bytes=1", "--server", server)
-	for _, line := range []string{"a", "b", "c"} {
+	for _, line := range []string{strings.Repeat("a", 20_000), "b", "c"} { // enough to be indexed
 		done(t, line, "produce", "t", "--server", server)
 	}
 	require.NoError(t, n.Close(context.Background()))
