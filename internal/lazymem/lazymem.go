@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// Buffers that are kept come in powers of two from 8 KiB to 8 MiB. A larger one is mapped for its one use.
+// Buffers that are kept come in powers of two from 8 KiB to 16 MiB. A larger one is mapped for its one use.
 const (
 	smallestBits = 13
-	largestBits  = 23
+	largestBits  = 24
 	classes      = largestBits - smallestBits + 1
 )
 
