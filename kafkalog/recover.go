@@ -370,10 +370,11 @@ func (rec *recovery) next() (b batch.Batch, h batch.Header, bad, err error) {
 		bad = fmt.Errorf("base offset is %d, want %d or more", h.BaseOffset, rec.expect)
 	case rec.lost(h.BaseOffset):
 		bad = fmt.Errorf("base offset is %d, and what begins at %d was lost", h.BaseOffset, rec.expect)
-	case h.LastOffset() >= rec.limit:
-		bad = fmt.Errorf("last offset is %d, the next segment begins at %d", h.LastOffset(), rec.limit)
 	default:
 		bad = verify(b)
+	}
+	if bad == nil && h.LastOffset() >= rec.limit {
+		bad, err = rec.outgrown(&h)
 	}
 	if bad == nil && rec.segment.overflows(h.LastOffset()) {
 		bad, err = rec.overflow(&h)
@@ -469,6 +470,21 @@ func (rec *recovery) take(b batch.Batch, h *batch.Header) error {
 		return s.txns.append(done.AbortedTxn)
 	}
 	return nil
+}
+
+// outgrown settles that the segment reaches into the next one. A segment takes nothing more once the next one has begun, so if
+// the later ones hold nothing, a roll was taken back whose new file stayed, as when the directory was away for a while: the
+// file goes and the records stay. Else bad says what is wrong with the batch.
+func (rec *recovery) outgrown(h *batch.Header) (bad, err error) {
+	later, err := rec.laterIntact()
+	if err != nil {
+		return nil, err
+	}
+	if later.batches > 0 {
+		return fmt.Errorf("last offset is %d, the next segment begins at %d", h.LastOffset(), rec.limit), nil
+	}
+	rec.limit, rec.later = math.MaxInt64, nil
+	return nil, rec.discardLater()
 }
 
 // finish cuts the log behind the last good batch, seals the indexes and makes durable what the next recovery relies on. What lies in later

@@ -680,3 +680,28 @@ func logState(t require.TestingT, l *Log) observed {
 		producers: l.ProducerStateSnapshot(), unstable: l.FirstUnstable(),
 	}
 }
+
+func TestAFileThatARollLeftBehindCostsNoRecords(t *testing.T) {
+	source := makeBench(t, memfs.New())
+	l := source.open(Options{Contiguous: true})
+	fill(t, l, 7)
+	end, all := l.LogEnd(), allBytes(t, l)
+	require.NoError(t, l.Sync())
+	left := copyDir(t, source.fs)
+	require.NoError(t, source.env.Close())
+	for _, o := range []Options{{Contiguous: true}, {Contiguous: true, RecoveryPoint: end}, {}} {
+		fsys := copyDir(t, left)
+		for _, base := range []int64{end - 6, end - 4} { // the log went on without them
+			edit(t, writable{fsys}, logPath(base), func([]byte) []byte { return nil })
+		}
+		b := makeBench(t, fsys)
+		l := b.open(o)
+		require.Equal(t, end, l.LogEnd())
+		require.Equal(t, all, allBytes(t, l))
+		require.Equal(t, []int64{0}, segmentBases(t, fsys))
+		require.Empty(t, eventsOf[PartialBatchEvent](b))
+		require.Equal(t, end, mustAppend(t, l, data{}))
+		require.Empty(t, l.Check())
+		require.NoError(t, b.env.Close())
+	}
+}
