@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemark-io/tidemark/interop/server"
 )
@@ -112,6 +113,7 @@ func fullDisk(t *testing.T, d disk) {
 	deleted, err := kadm.NewClient(client(t, h)).DeleteTopics(within(t), "victim")
 	require.NoError(t, err)
 	require.NoError(t, deleted.Error(), "a topic can be deleted to make room")
+	identify(t, h, 3000)
 	code, _ := get(t, h, "/healthz")
 	require.Equal(t, http.StatusOK, code)
 	code, _ = get(t, h, "/readyz")
@@ -143,4 +145,17 @@ func fullDisk(t *testing.T, d disk) {
 	beside, _ := ends.Lookup("beside", 0)
 	require.Equal(t, int64(1), beside.Offset)
 	require.NoError(t, h.Stop(within(t)))
+}
+
+// identify asks for so many producer ids, for which the metadata log needs room now and then. The answer is an id, or that
+// there is no room; whatever it is, the server goes on.
+func identify(t *testing.T, h *server.Server, producers int) {
+	t.Helper()
+	c := client(t, h)
+	for range producers {
+		answer, err := kmsg.NewPtrInitProducerIDRequest().RequestWith(within(t), c)
+		require.NoError(t, err)
+		require.Contains(t, []int16{0, kerr.KafkaStorageError.Code, kerr.CoordinatorNotAvailable.Code}, answer.ErrorCode)
+	}
+	require.NoError(t, h.Alive())
 }

@@ -85,7 +85,7 @@ func client(t *testing.T, h *server.Server, o ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	c, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.SeedBrokers(h.Addr()), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.RecordRetries(0), kgo.DisableIdempotentWrite(), kgo.RequiredAcks(kgo.LeaderAck()),
+		kgo.RecordRetries(0), kgo.RequestRetries(0), kgo.DisableIdempotentWrite(), kgo.RequiredAcks(kgo.LeaderAck()),
 	}, o...)...)
 	require.NoError(t, err)
 	t.Cleanup(c.Close)

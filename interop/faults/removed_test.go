@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tidemark-io/tidemark/interop/server"
 )
@@ -17,6 +19,9 @@ func TestADataDirectoryThatIsRemovedEndsTheServerAndComesBackWhole(t *testing.T)
 	require.NoError(t, h.Start(within(t)))
 	l, load := load(t, h)
 	require.NoError(t, l.WaitAcks(within(t), 500))
+	// The topic of the offsets is there too: nothing makes directories now.
+	admin := kadm.NewClient(client(t, h))
+	require.NoError(t, admin.CommitAllOffsets(within(t), "other", kadm.OffsetsFromRecords(kgo.Record{Topic: "loaded"})))
 
 	require.NoError(t, os.Rename(dir, dir+".away"))
 	code, err := h.Wait(within(t))
