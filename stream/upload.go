@@ -17,7 +17,7 @@ const (
 	// uploadBlocks is how many blocks are uploaded at the same time (UP-2).
 	uploadBlocks = 4
 	// uploadWrites is how many objects are written at the same time.
-	uploadWrites = 8
+	uploadWrites = 4
 	// uploadTries bounds the tries of a write that fails with errors of no class, such as a multipart upload that the store
 	// has forgotten (F-58). What a store calls transient is tried for ever: the WAL keeps the data.
 	uploadTries = 10
@@ -131,7 +131,7 @@ func (u *uploader) err() error {
 	return u.mu.err
 }
 
-// fail stops the uploader for the first error.
+// fail stops the uploader for the first error. Its owner knows before anybody who waits for an upload.
 func (u *uploader) fail(err error) {
 	u.mu.Lock()
 	first := u.mu.err == nil
@@ -139,9 +139,9 @@ func (u *uploader) fail(err error) {
 		u.mu.err = err
 	}
 	u.mu.Unlock()
-	u.cancel()
 	if first {
 		u.failed(err)
+		u.cancel()
 	}
 }
 

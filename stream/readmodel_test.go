@@ -1,0 +1,165 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/objstore/faultstore"
+	"github.com/tidemark-io/tidemark/stream/catalog"
+)
+
+func TestF19_F52_ManyReadersWithACacheOfOneByte(t *testing.T) {
+	runRead(t, func(cfg *Config) { cfg.CacheBlockSize, cfg.CacheIndexSize = 1, 1 }, func(t *testing.T, r *readTest) {
+		for range 4 {
+			r.commit(50, 1, 2, 3)
+		}
+		var all sync.WaitGroup
+		for i := range 32 {
+			all.Go(func() {
+				random := rand.New(rand.NewPCG(1, uint64(i)))
+				for range 30 {
+					id, start := catalog.StreamID(1+random.IntN(3)), int64(random.IntN(200))*10
+					end := min(start+int64(1+random.IntN(300)), 2000)
+					found, err := r.read(t.Context(), id, start, end, 1<<30, false)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					checkRecords(t, id, found)
+					if found[0].Base != start || found[len(found)-1].End() < end {
+						t.Errorf("read [%d, %d), want [%d, %d)", found[0].Base, found[len(found)-1].End(), start, end)
+					}
+				}
+			})
+		}
+		all.Wait()
+		synctest.Wait()
+		<-time.After(3 * maxUnusedAge)
+		synctest.Wait()
+		require.Zero(t, r.blocks.size())
+		require.Zero(t, r.blocks.count())
+	})
+}
+
+// TestReadsAgreeWithAPlainSlice appends, commits, evicts, compacts, trims and reads at random, with faults of the store:
+// what a read returns is always what was written, and there is nothing that it cannot read once the faults are gone.
+func TestReadsAgreeWithAPlainSlice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := readConfig()
+		cfg.CacheBlockSize = rapid.SampledFrom([]int64{1, 5000, 1 << 20}).Draw(t, "block cache")
+		cfg.CacheIndexSize = rapid.SampledFrom([]int64{1, 1000, 1 << 20}).Draw(t, "index cache")
+		r := newReadTest(t, cfg)
+		defer r.close()
+		ids := rapid.Custom(func(t *rapid.T) catalog.StreamID { return catalog.StreamID(rapid.IntRange(1, 3).Draw(t, "stream")) })
+		trimmed := map[catalog.StreamID]int64{}
+		u := newUploader(uploaderOptions{
+			data: r.store, catalog: r.memory.Memory, node: r.node, namespace: DefaultNamespace, cfg: cfg,
+		})
+		defer u.close()
+		var sealed []*cacheBlock
+		t.Repeat(map[string]func(*rapid.T){
+			"append": func(t *rapid.T) { r.cacheNext(ids.Draw(t, "id"), rapid.IntRange(1, 60).Draw(t, "n")) },
+			"commit": func(t *rapid.T) {
+				r.store.SetInjector(nil)
+				r.records.seal()
+				sealed = append(sealed, r.records.takeSealed()...)
+				for _, b := range sealed {
+					var records []Record
+					for _, id := range b.streams() {
+						records = append(records, b.records(id)...)
+					}
+					require.NoError(t, u.uploadRecords(context.Background(), records))
+					r.records.markFree(b)
+				}
+				sealed = nil
+			},
+			"evict": func(t *rapid.T) {
+				r.records.mu.Lock()
+				for len(r.records.mu.blocks) > 0 && r.records.mu.blocks[0].state == blockFree {
+					r.records.mu.cost -= r.records.mu.blocks[0].cost
+					r.records.mu.blocks = r.records.mu.blocks[1:]
+				}
+				r.records.mu.Unlock()
+			},
+			"compact": func(t *rapid.T) {
+				id := ids.Draw(t, "id")
+				r.store.SetInjector(nil)
+				if objects := r.memory.Memory.View().StreamObjects(id); len(objects) > 1 && isPlainRun(objects) {
+					r.compact(id, rapid.Bool().Draw(t, "composite"))
+				}
+			},
+			"trim": func(t *rapid.T) {
+				id := ids.Draw(t, "id")
+				st, _ := r.memory.Memory.View().Stream(id)
+				start := rapid.Int64Range(st.Start, st.End).Draw(t, "start")
+				require.NoError(t, r.memory.TrimStream(context.Background(), r.node, id, 4, start))
+				trimmed[id] = start
+			},
+			"fault": func(t *rapid.T) {
+				r.store.SetInjector(faultstore.FailNth(rapid.IntRange(0, 3).Draw(t, "n"), objstore.ErrTransient))
+			},
+			"read": func(t *rapid.T) {
+				id := ids.Draw(t, "id")
+				low, high := trimmed[id], r.records.next[id]
+				if low == high {
+					return
+				}
+				for start, reads := rapid.Int64Range(low, high-1).Draw(t, "start"), 0; start < high && reads < 3; reads++ {
+					end := rapid.Int64Range(start+1, high).Draw(t, "end")
+					maxBytes := rapid.SampledFrom([]int{0, 250, 2500, all}).Draw(t, "bytes")
+					got, err := r.read(context.Background(), id, start, end, maxBytes, rapid.Bool().Draw(t, "fast"))
+					if errors.Is(err, ErrWouldBlock) || errors.Is(err, objstore.ErrTransient) {
+						r.store.SetInjector(nil)
+						got, err = r.read(context.Background(), id, start, end, maxBytes, false)
+					}
+					require.NoError(t, err)
+					checkRecords(t, id, got)
+					last := got[len(got)-1].End()
+					require.Equal(t, bases(start-start%10, last), offsets(got))
+					require.Less(t, got[len(got)-1].Base, end)
+					require.LessOrEqual(t, 100*len(got), max(maxBytes, 100))
+					start = last
+				}
+			},
+			"": func(t *rapid.T) { checkBlockCache(t, r.blocks) },
+		})
+	})
+}
+
+func isPlainRun(objects []catalog.StreamObjectState) bool {
+	for i, o := range objects {
+		if o.Attributes.IsComposite() || i > 0 && o.Start != objects[i-1].End {
+			return false
+		}
+	}
+	return true
+}
+
+// checkBlockCache holds what the cache counts against what it has.
+func checkBlockCache(t *rapid.T, c *blockCache) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cost, held, idle := int64(0), int64(0), 0
+	for _, u := range c.mu.units {
+		cost += u.cost
+		if u.holders > 0 {
+			held += u.cost
+		}
+		if u.place != nil {
+			require.Zero(t, u.holders)
+			idle++
+		}
+	}
+	require.Equal(t, cost, c.mu.cost)
+	require.Equal(t, idle, c.mu.finished.Len()+c.mu.used.Len())
+	require.LessOrEqual(t, c.mu.cost, max(c.capacity, held))
+}
