@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/tidemark-io/tidemark/meta/embedded"
 	"github.com/tidemark-io/tidemark/meta/etcd"
 	"github.com/tidemark-io/tidemark/vfs"
+	"github.com/tidemark-io/tidemark/vfs/overlay"
 )
 
 // MetaSource says which metadata log a tool means: the one at MetaStore's URL if it has one, and otherwise the file in the
@@ -80,7 +82,7 @@ type RestoreOptions struct {
 // after a crash, not at all. Errors to match: [fs.ErrExist], [*IdentityError] when the data directory is of another cluster,
 // vfs.ErrLocked when a server has it.
 func RestoreMeta(ctx context.Context, target MetaSource, b meta.Backup, o RestoreOptions) (*RestorePlan, error) {
-	d, err := lockDataDir(ctx, target.DataDir)
+	d, err := lockDataDir(ctx, target.DataDir, o.Execute && target.URL == "")
 	if err != nil {
 		return nil, err
 	}
@@ -149,9 +151,13 @@ func (s MetaSource) install(ctx context.Context, clusterID string, state *meta.S
 	return etcd.Restore(ctx, c, state.Index(), snapshot)
 }
 
-// lockDataDir takes a data directory and reads what is in it. One that is not there is made.
-func lockDataDir(ctx context.Context, name string) (*dataDir, error) {
+// lockDataDir takes a data directory and reads what is in it. One that is not there is made. Without change, nothing of that
+// reaches the disk.
+func lockDataDir(ctx context.Context, name string, change bool) (*dataDir, error) {
 	c := Config{DataDir: name}.withDefaults()
+	if !change {
+		c.FS = untouched{overlay.New(c.FS)}
+	}
 	dir, err := logdir.Open(c.FS, name)
 	if err != nil {
 		return nil, err
@@ -201,4 +207,15 @@ func (d *dataDir) compare(s *meta.State) (missing, unknown []string) {
 		}
 	}
 	return missing, unknown
+}
+
+// untouched is the disk as it is, with changes in memory, but for locks: a server that has the directory keeps tools off.
+type untouched struct{ *overlay.FS }
+
+// Lock takes a lock on a file that is there.
+func (f untouched) Lock(name string) (io.Closer, error) {
+	if _, err := vfs.OS().Stat(name); errors.Is(err, fs.ErrNotExist) {
+		return f.FS.Lock(name)
+	}
+	return vfs.OS().Lock(name)
 }

@@ -69,6 +69,9 @@ func TestARestoredBackupIsTheSameState(t *testing.T) {
 func TestABackupIsRestoredOnAnotherMachine(t *testing.T) {
 	taken := backupOf(t, filled(t))
 	elsewhere := filepath.Join(t.TempDir(), "new")
+	_, err := node.RestoreMeta(t.Context(), node.MetaSource{DataDir: elsewhere}, taken, node.RestoreOptions{})
+	require.NoError(t, err)
+	require.NoDirExists(t, elsewhere, "a dry run makes no directory")
 	plan, err := node.RestoreMeta(t.Context(), node.MetaSource{DataDir: elsewhere}, taken,
 		node.RestoreOptions{Execute: true, SkipProducerIDs: 5000})
 	require.NoError(t, err)

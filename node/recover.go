@@ -95,7 +95,7 @@ type RecoverOptions struct {
 // [*StreamsLostError], vfs.ErrLocked when a server has the directory.
 func RecoverMeta(ctx context.Context, name string, o RecoverOptions) (*RecoverPlan, error) {
 	target := MetaSource{DataDir: name}
-	d, err := lockDataDir(ctx, name)
+	d, err := lockDataDir(ctx, name, o.Execute)
 	if err != nil {
 		return nil, err
 	}
