@@ -280,8 +280,7 @@ type faultyCatalog struct {
 
 	mu     sync.Mutex
 	broken error
-	before func(call string) error // asked before each change
-	after  func(call string) error // asked after each change that took effect: an error loses the reply
+	around func(call string, do func() error) error // makes each change
 }
 
 func (f *faultyCatalog) fail(err error) {
@@ -290,38 +289,49 @@ func (f *faultyCatalog) fail(err error) {
 	f.broken = err
 }
 
+// set has functions asked before each change, and after each one that took effect: their errors are the answer, the latter
+// loses the reply. Either may be nil.
 func (f *faultyCatalog) set(before, after func(call string) error) {
+	f.setAround(func(call string, do func() error) error {
+		if before != nil {
+			if err := before(call); err != nil {
+				return err
+			}
+		}
+		if err := do(); err != nil || after == nil {
+			return err
+		}
+		return after(call)
+	})
+}
+
+// setAround has each change made by a function.
+func (f *faultyCatalog) setAround(around func(call string, do func() error) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.before, f.after = before, after
+	f.around = around
 }
 
 // change makes a call that changes something.
 func (f *faultyCatalog) change(name string, call func() error) error {
 	f.mu.Lock()
-	broken, before, after := f.broken, f.before, f.after
+	broken, around := f.broken, f.around
 	f.mu.Unlock()
-	if broken != nil {
+	switch {
+	case broken != nil:
 		return broken
+	case around == nil:
+		return call()
 	}
-	if before != nil {
-		if err := before(name); err != nil {
-			return err
+	return around(name, func() error {
+		f.mu.Lock()
+		broken := f.broken
+		f.mu.Unlock()
+		if broken != nil { // it died meanwhile
+			return broken
 		}
-	}
-	f.mu.Lock()
-	broken = f.broken
-	f.mu.Unlock()
-	if broken != nil {
-		return broken
-	}
-	if err := call(); err != nil {
-		return err
-	}
-	if after != nil {
-		return after(name)
-	}
-	return nil
+		return call()
+	})
 }
 
 func (f *faultyCatalog) RegisterNode(ctx context.Context, r catalog.Registration) (epoch int64, err error) {

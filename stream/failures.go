@@ -12,8 +12,8 @@ var (
 	// ErrWALFailed is a log that acknowledges nothing more (WAL-11). The outcome of what was not acknowledged is unknown:
 	// recovery may find it, and its offsets are spent. The engine must be closed and opened again under a new epoch.
 	ErrWALFailed = errors.New("write-ahead log has failed")
-	// ErrFenced is an engine whose node runs under a newer epoch elsewhere (UP-5). It matches [ErrWALFailed] too, since
-	// nothing more is acknowledged.
+	// ErrFenced is an engine whose node runs under a newer epoch elsewhere (UP-5). The engine's error matches
+	// [ErrWALFailed] too, since nothing more is acknowledged.
 	ErrFenced = errors.New("node has been taken over")
 	// ErrEngineFailed is an engine that met a broken invariant, or metadata that refuse what must be right (UP-6). Nothing
 	// more is acknowledged; the log keeps what was.

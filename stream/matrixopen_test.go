@@ -83,22 +83,21 @@ func (p *process) stopAt(n int, after bool, stop func(ctx context.Context) error
 	}
 	p.wal.SetInjector(inject)
 	p.data.SetInjector(inject)
-	var stopping bool
-	p.catalog.set(func(call string) error {
+	p.catalog.setAround(func(call string, do func() error) error {
 		stops, gone := s.next(call)
-		stopping = stops
-		switch {
-		case gone:
+		if gone {
 			return errGone
-		case stops && !after:
-			return s.stop(p.c.Context())
 		}
-		return nil
-	}, func(string) error {
-		if stopping && after {
-			return s.stop(p.c.Context())
+		if stops && !after {
+			if err := s.stop(p.c.Context()); err != nil {
+				return err
+			}
 		}
-		return nil
+		err := do()
+		if stops && after && err == nil {
+			err = s.stop(p.c.Context())
+		}
+		return err
 	})
 	return s
 }

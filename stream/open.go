@@ -71,7 +71,7 @@ func (e *Engine) takeOver(ctx context.Context, node catalog.Node, prefix WALPref
 			catalog.ErrNodeEpochMismatch, node.ID, state.Epoch, node.Epoch)
 	}
 	start = state.WALStart
-	uploader := newUploader(e.uploaderOptions(node, nil))
+	uploader := newUploader(e.uploaderOptions(node))
 	defer uploader.close()
 	recovery := e.recovery(node, prefix, uploader)
 	if state.WALEpoch >= 0 { // otherwise it was closed cleanly (step 2)
@@ -112,10 +112,12 @@ func (e *Engine) recovery(node catalog.Node, prefix WALPrefix, u *uploader) *wal
 	}
 }
 
-func (e *Engine) uploaderOptions(node catalog.Node, cache *logCache) uploaderOptions {
+// uploaderOptions are those of an uploader that commits for a node. As they are it has no cache, and uploads what recovery
+// hands it.
+func (e *Engine) uploaderOptions(node catalog.Node) uploaderOptions {
 	return uploaderOptions{
 		data: e.options.Data, catalog: e.options.Catalog, node: node, namespace: e.options.Namespace,
-		cfg: e.options.Config, cache: cache, events: e.options.Events, committed: e.committed, failed: e.fail,
+		cfg: e.options.Config, events: e.options.Events,
 	}
 }
 
@@ -129,7 +131,9 @@ func (e *Engine) run(start int64) {
 	hooks := walHooks{proof: o.Proof, stored: e.stored, retried: o.Events.PutRetried}
 	e.wal = newWALWriter(o.WAL, e.prefix, e.node.Epoch, start, o.Config.walLimits(), hooks)
 	e.trimmer.writer = e.wal
-	e.uploader = newUploader(e.uploaderOptions(e.node, e.cache))
+	uploads := e.uploaderOptions(e.node)
+	uploads.cache, uploads.committed, uploads.failed = e.cache, e.committed, e.fail
+	e.uploader = newUploader(uploads)
 	e.reader = newObjectReader(readerOptions{
 		data: o.Data, catalog: o.Catalog, namespace: o.Namespace, cfg: o.Config, cache: e.cache,
 	})

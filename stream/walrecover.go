@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidemark-io/tidemark/internal/parallel"
 	"github.com/tidemark-io/tidemark/objstore"
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
@@ -158,16 +159,23 @@ func (p *walReplay) flush(ctx context.Context) error {
 	return nil
 }
 
+// streamClosers is how many streams are closed at once: a metadata log takes many commands together.
+const streamClosers = 64
+
 // closeStreams closes every stream that the node still has opened, so that any node can lead it (WAL-31).
 func (r *walRecovery) closeStreams(ctx context.Context) error {
+	var opened []catalog.Stream
 	for s := range r.catalog.View().Streams() {
-		if !s.Opened || s.Node != r.node.ID {
-			continue
-		}
-		err := retry(ctx, func() error { return r.catalog.CloseStream(ctx, r.node, s.ID, s.Epoch) })
-		if err != nil && !errors.Is(err, catalog.ErrRedundant) {
-			return err
+		if s.Opened && s.Node == r.node.ID {
+			opened = append(opened, s)
 		}
 	}
-	return nil
+	errs := make([]error, len(opened))
+	if err := parallel.Each(ctx, len(opened), streamClosers, func(i int) {
+		s := opened[i]
+		errs[i] = retry(ctx, func() error { return r.catalog.CloseStream(ctx, r.node, s.ID, s.Epoch) })
+	}); err != nil {
+		return err
+	}
+	return cmp.Or(errs...)
 }

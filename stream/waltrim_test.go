@@ -148,14 +148,8 @@ func TestWAL23_F69_ADeleteThatFailsIsTriedAgainAndHoldsUpNobody(t *testing.T) {
 			c.appendMany(s, 1)
 			c.pass(time.Second)
 		}
-		denied := true
 		p.wal.SetInjector(faultstore.When(func(op faultstore.Op) bool { return op.Kind == objstore.OpDelete },
-			func(op faultstore.Op) faultstore.Fault {
-				if !denied {
-					return faultstore.Fault{}
-				}
-				return faultstore.Fault{Keys: map[string]error{walKey(5, 1, 1): objstore.ErrDenied}}
-			}))
+			faultstore.Always(faultstore.Fault{Keys: map[string]error{walKey(5, 1, 1): objstore.ErrDenied}})))
 		require.NoError(c, p.Upload(c.Context()))
 		c.appendMany(s, 1)
 		synctest.Wait()
@@ -164,7 +158,7 @@ func TestWAL23_F69_ADeleteThatFailsIsTriedAgainAndHoldsUpNobody(t *testing.T) {
 		c.appendMany(s, 1)
 		c.pass(deleteRetry)
 		require.Contains(c, c.walKeys(5), "1/1")
-		denied = false
+		p.wal.SetInjector(nil)
 		c.pass(deleteRetry)
 		require.NotContains(c, c.walKeys(5), "1/1")
 		require.NoError(c, p.Err())
