@@ -1,0 +1,91 @@
+package node_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tidemark-io/tidemark/node/nodetest"
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
+const journalFile = nodetest.DataDir + "/tidemark.journal"
+
+// spread produces one record to each of n partitions at once and returns them by position once all are acknowledged.
+func spread(t *testing.T, c *kgo.Client, topic string, n int, value string) map[position]string {
+	t.Helper()
+	want := map[position]string{}
+	var mu sync.Mutex
+	var last sync.WaitGroup
+	for p := range int32(n) {
+		last.Add(1)
+		c.Produce(t.Context(), &kgo.Record{Topic: topic, Partition: p, Value: []byte(value)}, func(r *kgo.Record, err error) {
+			defer last.Done()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			want[position{topic, p, r.Offset}] = string(r.Value)
+		})
+	}
+	last.Wait()
+	return want
+}
+
+func TestF01_RecordsOfManyPartitionsSurviveAPowerCutInTheJournalAlone(t *testing.T) {
+	for seed := range uint64(5) {
+		m := machine(t)
+		m.Start()
+		c := client(t, m, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+		const partitions = 100
+		createTopic(t, c, partitions, nil, "orders")
+		want := spread(t, c, "orders", partitions, "first") // whose syncs make the names of the files durable
+		for i := range 5 {
+			for at, value := range spread(t, c, "orders", partitions, fmt.Sprint("again ", i)) {
+				want[at] = value
+			}
+		}
+		require.True(t, exists(m.FS, journalFile))
+		m.CutPower(nodetest.Cut{Seed: seed}) // what was not synced is gone
+		m.Start()
+		require.Equal(t, want, consume(t, m, "orders"))
+		require.False(t, exists(m.FS, journalFile), "everything is in the logs again")
+
+		spread(t, c, "orders", partitions, "more")
+		m.Stop()
+		require.False(t, exists(m.FS, journalFile), "a directory that was closed in order is as Kafka leaves it")
+	}
+}
+
+func TestAJournalBesideLogsThatWereClosedInOrderIsOlderThanTheyAre(t *testing.T) {
+	m := machine(t)
+	m.Start()
+	c := client(t, m, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	createTopic(t, c, 10, nil, "orders")
+	spread(t, c, "orders", 10, "first")
+	spread(t, c, "orders", 10, "second")
+	m.CutPower(nodetest.Cut{Keep: 1}) // the process is killed, the machine runs on
+	stale, err := vfs.ReadFile(m.FS, journalFile)
+	require.NoError(t, err)
+	m.Start()
+	m.Stop()
+	logs := func() (all string) {
+		for _, name := range under(tree(t, m.FS, nodetest.DataDir), ".log") {
+			data, err := vfs.ReadFile(m.FS, name)
+			require.NoError(t, err)
+			all += name + string(data)
+		}
+		return all
+	}
+	before := logs()
+	require.NoError(t, vfs.WriteFileAtomic(m.FS, journalFile, stale))
+	m.Start()
+	require.False(t, exists(m.FS, journalFile))
+	m.Stop()
+	require.Equal(t, before, logs())
+}
