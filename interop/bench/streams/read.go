@@ -1,0 +1,279 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/stream"
+)
+
+// measureTail reads each append after it was acknowledged, and counts the requests of reading.
+func measureTail(ctx context.Context, _ options, b *bucket, r *report) error {
+	n, err := newNode(ctx, b, func(c *stream.Config) { c.WALBatchInterval = time.Millisecond })
+	if err != nil {
+		return err
+	}
+	streams, err := n.streams(ctx, 64)
+	if err != nil {
+		return err
+	}
+	const records = 2000
+	var reads int64
+	var l latencies
+	for i := range records {
+		s := streams[i%len(streams)]
+		base, err := s.Append(ctx, 1, payload(1024))
+		if err != nil {
+			return err
+		}
+		before, began := n.store.bill(), time.Now()
+		got, err := s.Fetch(ctx, stream.FetchRequest{Start: base, End: base + 1, MaxBytes: 1 << 20})
+		if err != nil || len(got.Records) != 1 {
+			return fmt.Errorf("read %d record(s) of 1: %w", len(got.Records), err)
+		}
+		l.add(time.Since(began))
+		reads += n.store.bill().since(before).reads
+	}
+	r.tail(b.kind, records, reads, l)
+	return n.close(ctx)
+}
+
+// scanRounds is how often a scan and the bare reads take turns.
+const scanRounds = 3
+
+// measureScan reads one stream from its objects with cold caches, in turn with parallel range GETs of the same objects.
+func measureScan(ctx context.Context, o options, b *bucket, r *report) error {
+	n, err := newNode(ctx, b, func(c *stream.Config) {})
+	if err != nil {
+		return err
+	}
+	streams, err := n.streams(ctx, 1)
+	if err != nil {
+		return err
+	}
+	if err := fill(ctx, n, streams, o.bytes); err != nil {
+		return err
+	}
+	id, end := streams[0].ID(), streams[0].Confirm()
+	if err := n.Engine.Close(ctx); err != nil {
+		return err
+	}
+	var scans, bare []float64
+	for range scanRounds {
+		rate, err := n.scan(ctx, id, end)
+		if err != nil {
+			return err
+		}
+		scans = append(scans, rate)
+		if rate, err = parallelGets(ctx, n.store, o.bytes); err != nil {
+			return err
+		}
+		bare = append(bare, rate)
+	}
+	r.scan(b.kind, scans, bare)
+	return n.close(ctx)
+}
+
+// scan opens the engine anew and reads a stream from its start to its end; it returns bytes a second.
+func (n *testNode) scan(ctx context.Context, id streamID, end int64) (float64, error) {
+	if err := n.reopen(ctx); err != nil {
+		return 0, err
+	}
+	row, _ := n.options.Catalog.View().Stream(id)
+	s, err := n.OpenStream(ctx, id, row.Epoch+1)
+	if err != nil {
+		return 0, err
+	}
+	bytes, began := 0, time.Now()
+	for at := int64(0); at < end; {
+		got, err := s.Fetch(ctx, stream.FetchRequest{Start: at, End: end, MaxBytes: 1 << 20})
+		if err != nil {
+			return 0, err
+		}
+		for _, record := range got.Records {
+			bytes += len(record.Payload)
+			at = record.End()
+		}
+	}
+	rate := float64(bytes) / time.Since(began).Seconds()
+	return rate, n.Engine.Close(ctx)
+}
+
+// parallelGets reads the data objects in ranges of 1 MiB, as many at once as the best of a few tries; it returns bytes a
+// second.
+func parallelGets(ctx context.Context, s *counted, bytes int64) (best float64, err error) {
+	objects, err := dataObjects(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	for _, parallel := range []int{4, 16, 32} {
+		rate, err := getAll(ctx, s, objects, parallel)
+		if err != nil {
+			return 0, err
+		}
+		best = max(best, rate)
+	}
+	return best, nil
+}
+
+// dataObjects are those with the engine's data: what is not of the log.
+func dataObjects(ctx context.Context, s *counted) ([]objstore.Info, error) {
+	var objects []objstore.Info
+	request := objstore.ListRequest{}
+	for {
+		page, err := s.Store.List(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		for _, info := range page.Objects {
+			if _, err := stream.ParseDataKey(stream.DefaultNamespace, info.Key); err == nil {
+				objects = append(objects, info)
+			}
+		}
+		if request.Token = page.Next; request.Token == "" {
+			return objects, nil
+		}
+	}
+}
+
+func getAll(ctx context.Context, s *counted, objects []objstore.Info, parallel int) (float64, error) {
+	const piece = 1 << 20
+	type part struct {
+		key string
+		off int64
+		n   int64
+	}
+	parts := make(chan part)
+	var read atomic.Int64
+	var failed atomic.Value
+	var group sync.WaitGroup
+	began := time.Now()
+	for range parallel {
+		group.Go(func() {
+			buf := make([]byte, piece)
+			for p := range parts {
+				if err := s.Store.ReadRange(ctx, p.key, buf[:p.n], p.off); err != nil {
+					failed.Store(err)
+				}
+				read.Add(p.n)
+			}
+		})
+	}
+	for _, info := range objects {
+		for off := int64(0); off < info.Size; off += piece {
+			parts <- part{info.Key, off, min(piece, info.Size-off)}
+		}
+	}
+	close(parts)
+	group.Wait()
+	if err, _ := failed.Load().(error); err != nil {
+		return 0, err
+	}
+	return float64(read.Load()) / time.Since(began).Seconds(), nil
+}
+
+// measureRecovery writes a log, leaves it as a crash would, and opens the next epoch.
+func measureRecovery(ctx context.Context, o options, b *bucket, r *report) error {
+	n, err := newNode(ctx, b, func(c *stream.Config) {
+		c.CacheWALSize, c.UploadThreshold, c.UploadInterval = 4*o.bytes, 2*o.bytes, time.Hour // nothing is uploaded
+	})
+	if err != nil {
+		return err
+	}
+	streams, err := n.streams(ctx, 64)
+	if err != nil {
+		return err
+	}
+	if err := fill(ctx, n, streams, o.bytes); err != nil {
+		return err
+	}
+	crashed := n.Engine // it lives on, as a paused process does; the next epoch fences it
+	began := time.Now()
+	n.options.Config.CacheWALSize, n.options.Config.UploadThreshold = stream.DefaultConfig().CacheWALSize, stream.DefaultConfig().UploadThreshold
+	if err := n.reopen(ctx); err != nil {
+		return err
+	}
+	r.recovery(b.kind, o.bytes, time.Since(began))
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	_ = crashed.Close(ended)
+	return n.close(ctx)
+}
+
+// memoryClients is how many appends are under way while the memory is measured.
+const memoryClients = 1024
+
+// manyStreams is how many streams the memory is measured with.
+const manyStreams = 10_000
+
+// measureMemory opens many streams, appends to all of them for a while, and looks at the heap above the caches.
+func measureMemory(ctx context.Context, o options, b *bucket, r *report) error {
+	runtime.GC()
+	before := heap()
+	n, err := newNode(ctx, b, func(c *stream.Config) {
+		c.CacheWALSize, c.CacheBlockSize, c.CacheIndexSize = 64<<20, 32<<20, 16<<20
+		c.WALMaxUnflushed = 32 << 20
+	})
+	if err != nil {
+		return err
+	}
+	streams, err := n.streams(ctx, manyStreams)
+	if err != nil {
+		return err
+	}
+	var peak atomic.Int64
+	watching, stop := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	group.Go(func() { watchHeap(watching, &peak) })
+	end := time.Now().Add(o.phase)
+	var failed atomic.Value
+	var appenders sync.WaitGroup
+	for c := range memoryClients {
+		appenders.Go(func() {
+			for i := c; time.Now().Before(end); i += memoryClients {
+				if _, err := streams[i%len(streams)].Append(ctx, 1, payload(1024)); err != nil {
+					failed.Store(err)
+					return
+				}
+			}
+		})
+	}
+	appenders.Wait()
+	stop()
+	group.Wait()
+	if err, _ := failed.Load().(error); err != nil {
+		return err
+	}
+	c := n.options.Config
+	r.memory(b.kind, peak.Load()-before, c.CacheWALSize+c.CacheBlockSize+c.CacheIndexSize+c.WALMaxUnflushed)
+	return n.close(ctx)
+}
+
+// heap is the bytes of objects that are reachable or not yet swept.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// watchHeap collects and looks, over and over: what counts is what the engine holds, not what the collector has not met.
+func watchHeap(ctx context.Context, peak *atomic.Int64) {
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		runtime.GC()
+		if now := heap(); now > peak.Load() {
+			peak.Store(now)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
