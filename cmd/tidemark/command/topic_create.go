@@ -3,6 +3,8 @@ package command
 import (
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -71,6 +73,40 @@ type createdTopic struct {
 	Name       string `json:"name"`
 	ID         string `json:"id"`
 	Partitions int32  `json:"partitions"`
+
+	size sizeBound
+}
+
+// sizeBound is what a topic's size settings come to. A partition holds retention.bytes and, at times, a segment more: only
+// whole segments are deleted, and none whose loss would leave less than that.
+type sizeBound struct{ retention, segment int64 } // bytes; zero: there is none
+
+// sizeBoundOf reads the bound from the settings that the server says a topic has.
+func sizeBoundOf(settings map[string]kadm.Config) sizeBound {
+	number := func(name string) int64 {
+		s := settings[name]
+		n, err := strconv.ParseInt(s.MaybeValue(), 10, 64)
+		if err != nil {
+			return 0 // a server that does not say
+		}
+		return n
+	}
+	policy := settings["cleanup.policy"]
+	b := sizeBound{number("retention.bytes"), number("segment.bytes")}
+	if b.retention <= 0 || b.segment <= 0 || !strings.Contains(policy.MaybeValue(), "delete") {
+		return sizeBound{}
+	}
+	return b
+}
+
+// text says what the bound comes to for a number of partitions, or nothing.
+func (b sizeBound) text(partitions int32) string {
+	if b == (sizeBound{}) {
+		return ""
+	}
+	all := float64(partitions) * (float64(b.retention) + float64(b.segment))
+	return fmt.Sprintf("  at most about %s: %s x (retention.bytes %s + segment.bytes %s)\n", size(int64(min(all, math.MaxInt64/2))),
+		plural(partitions, "partition"), size(b.retention), size(b.segment))
 }
 
 func reportCreated(c *cobra.Command, created kadm.CreateTopicResponses, asJSON, dryRun bool) error {
@@ -81,7 +117,7 @@ func reportCreated(c *cobra.Command, created kadm.CreateTopicResponses, asJSON, 
 			failures = append(failures, explainWith("topic", t.Topic, t.Err, t.ErrMessage))
 			continue
 		}
-		rows = append(rows, createdTopic{Name: t.Topic, ID: topicID(t.ID), Partitions: t.NumPartitions})
+		rows = append(rows, createdTopic{Name: t.Topic, ID: topicID(t.ID), Partitions: t.NumPartitions, size: sizeBoundOf(t.Configs)})
 	}
 	if asJSON {
 		if err := writeJSON(c.OutOrStdout(), rows); err != nil {
@@ -94,7 +130,7 @@ func reportCreated(c *cobra.Command, created kadm.CreateTopicResponses, asJSON, 
 		verb = "would create"
 	}
 	for _, r := range rows {
-		fmt.Fprintf(c.OutOrStdout(), "%s %s with %s, id %s\n", verb, r.Name, plural(r.Partitions, "partition"), r.ID)
+		fmt.Fprintf(c.OutOrStdout(), "%s %s with %s, id %s\n%s", verb, r.Name, plural(r.Partitions, "partition"), r.ID, r.size.text(r.Partitions))
 	}
 	return errors.Join(failures...)
 }

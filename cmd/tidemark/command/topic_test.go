@@ -32,6 +32,18 @@ func TestTopicsAreCreatedListedDescribedAndDeleted(t *testing.T) {
 	require.Regexp(t, `^TOPIC  PARTITIONS  ID\none    1 .*\n$`, run("topic", "list"))
 }
 
+func TestU16_ATopicWithASizeLimitSaysWhatThatComesTo(t *testing.T) {
+	server := startServer(t)
+	create := func(args ...string) string {
+		return done(t, "", append([]string{"topic", "create", "--server", server, "--dry-run"}, args...)...)
+	}
+	require.Contains(t, create("orders", "-p", "12", "-c", "retention.bytes=536870912", "-c", "segment.bytes=134217728"),
+		"\n  at most about 7.5 GiB: 12 partitions x (retention.bytes 512.0 MiB + segment.bytes 128.0 MiB)\n")
+	require.Contains(t, create("one", "-c", "retention.bytes=9223372036854775807"), "1 partition x (retention.bytes ")
+	require.NotContains(t, create("free"), "at most")
+	require.NotContains(t, create("kept", "-c", "retention.bytes=1000", "-c", "cleanup.policy=compact"), "at most")
+}
+
 func TestTopicCommandsSayWhatIsWrong(t *testing.T) {
 	server := startServer(t)
 	done(t, "", "topic", "create", "there", "--server", server)
