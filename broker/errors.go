@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"syscall"
 
 	"github.com/tidemark-io/tidemark/batch"
 	"github.com/tidemark-io/tidemark/coordinator"
@@ -208,11 +209,22 @@ type codedError struct {
 
 func (e *codedError) Error() string { return e.text }
 
-// message is the text that goes with an error code, or nil.
+// message is the text that goes with an error code, or nil. Of a partition whose files fail a client learns the kind of
+// failure: which file it was is in the server's log, for its operators. The backend has put its own failures into words.
 func message(err error) *string {
 	if err == nil {
 		return nil
 	}
 	text := err.Error()
+	if _, ofFiles := err.(*partition.StorageError); ofFiles {
+		switch {
+		case errors.Is(err, partition.ErrLowDisk):
+			text = partition.ErrLowDisk.Error()
+		case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+			text = "the disk is full: delete topics or records, or add space"
+		default:
+			text = "the server's storage failed; its log says how"
+		}
+	}
 	return &text
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,6 +53,21 @@ func TestF43_EveryErrorHasItsCode(t *testing.T) {
 			require.Equal(t, test.byID, codeByTopic(err, true), "%v", err)
 		}
 	}
+}
+
+func TestAClientIsNotToldWhereTheServersFilesAre(t *testing.T) {
+	failed := func(cause error) error {
+		return &partition.StorageError{Topic: "orders", Doing: "append", Err: &fs.PathError{Op: "write", Path: "/var/lib/tidemark", Err: cause}}
+	}
+	for want, err := range map[string]error{
+		"the disk is full: delete topics or records, or add space": failed(syscall.ENOSPC),
+		"the server's storage failed; its log says how":            failed(syscall.EIO),
+		"too little space is left on the disk":                     failed(partition.ErrLowDisk),
+		"while testing: no such thing":                             wrapped(errors.New("no such thing")),
+	} {
+		require.Equal(t, want, *message(err))
+	}
+	require.Nil(t, message(nil))
 }
 
 func wrapped(err error) error {
