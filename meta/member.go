@@ -50,6 +50,9 @@ type Member struct {
 	claim       Claim
 	proved      time.Time // by claims that were lost
 	err         error     // why the place was lost
+
+	alive    map[int32]Live // who lived at the last look of the lease's holder
+	lookedAt time.Time
 }
 
 // Live is what a node that is alive says about itself in its liveness key.
@@ -320,9 +323,7 @@ func (m *Member) keep(life context.Context) error {
 		select {
 		case <-changed:
 		case <-tick.Done():
-			if !m.log.Leads() {
-				_ = m.log.Lead(life) // asked again at the next tick
-			}
+			m.tend(life)
 		case <-m.keyLost():
 			if err := m.regain(life); err != nil {
 				cancel()
@@ -337,6 +338,34 @@ func (m *Member) keep(life context.Context) error {
 			return life.Err()
 		}
 	}
+}
+
+// tend asks for the lease, or looks who lives if this process holds it. What fails is done again at the next tick.
+func (m *Member) tend(life context.Context) {
+	if !m.log.Leads() {
+		_ = m.log.Lead(life)
+		return
+	}
+	asked := m.log.o.Now()
+	alive, err := m.log.Live(life)
+	if err != nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.alive, m.lookedAt = alive, asked
+}
+
+// Buried reports whether a node is to be taken for dead by this one, which holds the lease: it had no liveness key at a look
+// that is not older than two ticks. It does not wait. What follows from it must not break when the node lives after all.
+func (m *Member) Buried(node int32) bool {
+	if node == m.o.Node || !m.log.Leads() {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, lives := m.alive[node]
+	return m.alive != nil && !lives && m.log.o.Now().Sub(m.lookedAt) <= 2*m.o.Tick
 }
 
 func (m *Member) keyLost() <-chan struct{} {

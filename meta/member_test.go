@@ -165,6 +165,23 @@ func TestMP9_OneMemberLeadsAndAnotherFollowsIt(t *testing.T) {
 	})
 }
 
+func TestTheHolderOfTheLeaseKnowsWhoIsDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		storage := metatest.NewMemory("c")
+		leading, _ := join(t, storage, meta.MemberOptions{Node: 1})
+		other, _ := join(t, storage, meta.MemberOptions{Node: 2})
+		require.False(t, leading.Buried(2), "nobody has looked yet")
+		pass(3 * time.Second)
+		require.False(t, leading.Buried(2))
+		require.True(t, leading.Buried(3), "there is no such node")
+		require.False(t, leading.Buried(1))
+		require.False(t, other.Buried(3), "who does not hold the lease buries nobody")
+		other.Close()
+		pass(3 * time.Second)
+		require.True(t, leading.Buried(2))
+	})
+}
+
 func TestNewCommandsWaitUntilEveryNodeUnderstandsThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		storage := metatest.NewMemory("c")

@@ -1,0 +1,108 @@
+package node
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-io/tidemark/meta"
+	"github.com/tidemark-io/tidemark/meta/metatest"
+	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/objstore/faultstore"
+	"github.com/tidemark-io/tidemark/objstore/mem"
+	"github.com/tidemark-io/tidemark/stream"
+	streamcatalog "github.com/tidemark-io/tidemark/stream/catalog"
+)
+
+// streamNode is the metadata of a node and a bucket, and how often the bucket was opened.
+type streamNode struct {
+	*streams
+	log    *meta.Log
+	opened int
+}
+
+func newStreamNode(t *testing.T, storage *metatest.Memory, bucket func() objstore.Store) *streamNode {
+	t.Helper()
+	b := storage.Join()
+	l, err := meta.Open(t.Context(), b, meta.Options{Node: 1})
+	require.NoError(t, err)
+	m, err := meta.Join(t.Context(), l, meta.MemberOptions{Node: 1})
+	require.NoError(t, err)
+	n := &streamNode{log: l}
+	config := stream.DefaultConfig()
+	config.WALBatchInterval = time.Millisecond
+	n.streams = newStreams(l, m, func(context.Context) (objstore.Store, error) { n.opened++; return bucket(), nil }, config)
+	t.Cleanup(func() {
+		require.NoError(t, n.close(context.Background()))
+		m.Close()
+		require.NoError(t, l.Close())
+		require.NoError(t, b.Close())
+	})
+	return n
+}
+
+// write makes a stream and appends a record to it.
+func write(t *testing.T, e *stream.Engine) streamcatalog.StreamID {
+	t.Helper()
+	id, err := e.CreateStreams(t.Context(), 1)
+	require.NoError(t, err)
+	s, err := e.OpenStream(t.Context(), id, 1)
+	require.NoError(t, err)
+	_, err = s.Append(t.Context(), 3, []byte("three"))
+	require.NoError(t, err)
+	return id
+}
+
+func TestANodeWithoutStreamsPaysNothing(t *testing.T) {
+	n := newStreamNode(t, metatest.NewMemory("c"), func() objstore.Store { return mem.New() })
+	require.NoError(t, n.close(t.Context()))
+	require.Zero(t, n.opened)
+	require.Equal(t, meta.LevelTopics, n.log.View().Level())
+	_, err := n.get(t.Context())
+	require.ErrorIs(t, err, ErrClosed)
+}
+
+func TestTheEngineStartsWithTheFirstStreamUnderTheNodesEpoch(t *testing.T) {
+	storage, bucket := metatest.NewMemory("c"), mem.NewBucket(time.Now)
+	n := newStreamNode(t, storage, func() objstore.Store { return bucket.Open() })
+	epoch := n.member.Epoch()
+	e, err := n.get(t.Context())
+	require.NoError(t, err)
+	again, err := n.get(t.Context())
+	require.NoError(t, err)
+	require.Same(t, e, again)
+	require.Equal(t, []any{1, epoch, streamcatalog.Node{ID: 1, Epoch: epoch}}, []any{n.opened, n.member.Epoch(), e.Node()})
+	require.Equal(t, meta.LevelStreams, n.log.View().Level())
+	id := write(t, e)
+	require.NoError(t, n.close(t.Context()))
+	row, _ := n.log.View().Stream(id)
+	require.Equal(t, []any{int64(3), false}, []any{row.End, row.Opened})
+	node, _ := n.log.View().Node(1)
+	require.EqualValues(t, -1, node.WALEpoch, "nothing is left to recover")
+}
+
+func TestAnEngineThatFailedIsFollowedByOneOfAnotherEpoch(t *testing.T) {
+	storage, bucket := metatest.NewMemory("c"), mem.NewBucket(time.Now)
+	faults := faultstore.New(bucket.Open(), nil)
+	n := newStreamNode(t, storage, func() objstore.Store { return faults })
+	e, err := n.get(t.Context())
+	require.NoError(t, err)
+	id, err := e.CreateStreams(t.Context(), 1)
+	require.NoError(t, err)
+	s, err := e.OpenStream(t.Context(), id, 1)
+	require.NoError(t, err)
+	faults.SetInjector(faultstore.When(faultstore.Writes, faultstore.Always(faultstore.Fault{Err: objstore.ErrDenied})))
+	_, err = s.Append(t.Context(), 1, []byte("lost"))
+	require.ErrorIs(t, err, stream.ErrWALFailed)
+	faults.SetInjector(nil)
+
+	second, err := n.get(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, e.Node().Epoch+1, second.Node().Epoch)
+	require.Equal(t, second.Node().Epoch, n.member.Epoch(), "producer ids and all else go on under the new one")
+	_, err = n.log.Do(t.Context(), meta.AllocateProducerIDs{Node: 1, NodeEpoch: n.member.Epoch(), Count: 1})
+	require.NoError(t, err)
+	write(t, second)
+}
