@@ -148,12 +148,14 @@ func newConfig() *cobra.Command {
 		Use:   "config",
 		Short: "Print the configuration that a server would have, and where each value comes from",
 		Long: `Print the configuration that 'tidemark serve' would have with the same flags, environment and file: every key, its
-value, and its source. Secrets are hidden.`,
+value, and its source. Secrets are hidden. With --changed it is only what somebody gave and that differs from the default.`,
 		Example: `  tidemark config
+  tidemark config --changed
   TIDEMARK_NUM_PARTITIONS=6 tidemark config --config /etc/tidemark.yaml --output json`,
 		Args: noArguments,
 	}
 	settings := addServerFlags(c)
+	changed := c.Flags().Bool("changed", false, "only what differs from the defaults")
 	output := addOutputFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		asJSON, err := output.json(c)
@@ -164,12 +166,30 @@ value, and its source. Secrets are hidden.`,
 		if err != nil {
 			return err
 		}
+		if *changed {
+			loaded.Values = changedValues(loaded.Values)
+		}
 		if asJSON {
 			return loaded.Print(c.OutOrStdout(), config.JSONFormat)
 		}
 		return loaded.Print(c.OutOrStdout(), config.TextFormat)
 	}
 	return c
+}
+
+// changedValues leaves out the values that are their keys' defaults, wherever they come from.
+func changedValues(values []config.Value) []config.Value {
+	defaults := map[string]string{}
+	for _, d := range config.Definitions() {
+		defaults[d.Key] = d.Default
+	}
+	changed := []config.Value{}
+	for _, v := range values {
+		if byDefault, known := defaults[v.Key]; !known || v.Value != byDefault {
+			changed = append(changed, v)
+		}
+	}
+	return changed
 }
 
 // nodeSettings are the keys as a node takes them.
