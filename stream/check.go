@@ -23,7 +23,7 @@ type CheckOptions struct {
 	// read.
 	Deep bool
 	// Verify, if set, is asked by a deep check about every record of the data objects: its payload may have a checksum of
-	// its own. The payload is valid during the call.
+	// its own. The payload is valid during the call. Several calls may run at the same time.
 	Verify func(Record) error
 	// Overdue is how old the mark of a destroyed object may be; the default is an hour more than the default grace.
 	Overdue time.Duration
@@ -140,7 +140,7 @@ func (f Finding) String() string {
 // changes nothing. A healthy store yields nothing, also while nodes write to it.
 //
 // The memory that it takes grows with the metadata and with the number of objects in one node's log, not with the data: of
-// records it holds one index entry's or one WAL object's. An error, of a store or the context's, is yielded last: the check
+// records it holds 16 index entries' or one WAL object's. An error, of a store or the context's, is yielded last: the check
 // is not complete then.
 func Check(ctx context.Context, o CheckOptions) iter.Seq2[Finding, error] {
 	if o.Namespace == "" {
@@ -175,7 +175,7 @@ var errEnough = errors.New("no more findings are wanted")
 type checker struct {
 	CheckOptions
 	yield func(Finding, error) bool
-	found int // so far
+	found int // so far, of the part that asks
 }
 
 // about begins a finding.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -472,8 +473,11 @@ func TestACheckThatCannotReadSaysSo(t *testing.T) {
 func TestACheckOfAStoreInUseYieldsNothing(t *testing.T) {
 	h := newHealthy(t)
 	step := 0
+	var mu sync.Mutex
 	h.store.SetInjector(func(faultstore.Op) faultstore.Fault {
 		return faultstore.Fault{Hook: func(ctx context.Context) {
+			mu.Lock()
+			defer mu.Unlock()
 			step++
 			if step%4 != 0 || step > 100 {
 				return

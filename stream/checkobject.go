@@ -1,9 +1,12 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"iter"
 
+	"github.com/tidemark-io/tidemark/internal/parallel"
 	"github.com/tidemark-io/tidemark/objstore"
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
@@ -31,23 +34,61 @@ func (o usedObject) stillUsed(v catalog.View) bool {
 	return false
 }
 
-// checkObjects looks at the bytes of every object in use.
-func (c *checker) checkObjects(ctx context.Context, v catalog.View) error {
-	for s := range v.StreamSets() {
-		o := usedObject{s.Object, s.Size, s.Attributes, s.Ranges, true}
-		if err := c.checkUsed(ctx, v, o); err != nil {
-			return err
+// usedObjects yields all objects in use.
+func usedObjects(v catalog.View) iter.Seq[usedObject] {
+	return func(yield func(usedObject) bool) {
+		for s := range v.StreamSets() {
+			if !yield(usedObject{s.Object, s.Size, s.Attributes, s.Ranges, true}) {
+				return
+			}
 		}
-	}
-	for s := range v.Streams() {
-		for _, so := range v.StreamObjects(s.ID) {
-			held := []catalog.Range{{Stream: so.Stream, Start: so.Start, End: so.End}}
-			if err := c.checkUsed(ctx, v, usedObject{so.Object, so.Size, so.Attributes, held, false}); err != nil {
-				return err
+		for s := range v.Streams() {
+			for _, o := range v.StreamObjects(s.ID) {
+				held := []catalog.Range{{Stream: o.Stream, Start: o.Start, End: o.End}}
+				if !yield(usedObject{o.Object, o.Size, o.Attributes, held, false}) {
+					return
+				}
 			}
 		}
 	}
-	return nil
+}
+
+// checkers is how many objects are looked at at the same time.
+const checkers = 16
+
+// checkObjects looks at the bytes of every object in use, a few at a time. What is found is reported in their order.
+func (c *checker) checkObjects(ctx context.Context, v catalog.View) error {
+	var batch []usedObject
+	for o := range usedObjects(v) {
+		if batch = append(batch, o); len(batch) < checkers {
+			continue
+		}
+		if err := c.checkBatch(ctx, v, batch); err != nil {
+			return err
+		}
+		batch = batch[:0]
+	}
+	return c.checkBatch(ctx, v, batch)
+}
+
+func (c *checker) checkBatch(ctx context.Context, v catalog.View, batch []usedObject) error {
+	found, errs := make([][]Finding, len(batch)), make([]error, len(batch))
+	err := parallel.Each(ctx, len(batch), checkers, func(i int) {
+		one := checker{CheckOptions: c.CheckOptions, yield: func(f Finding, _ error) bool {
+			found[i] = append(found[i], f)
+			return true
+		}}
+		errs[i] = one.checkUsed(ctx, v, batch[i])
+	})
+	for i := range batch {
+		for _, f := range found[i] {
+			if !c.yield(f, nil) {
+				return errEnough
+			}
+		}
+		err = cmp.Or(err, errs[i])
+	}
+	return err
 }
 
 // checkUsed looks at one object.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidemark-io/tidemark/internal/parallel"
 	"github.com/tidemark-io/tidemark/objstore"
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
@@ -17,6 +18,8 @@ const (
 	// cleanStep is how many objects one step deletes, cleanRetryStep how many of those that failed before: fewer, so that
 	// one that hangs holds up few.
 	cleanStep, cleanRetryStep = 500, 10
+	// cleanReaders is how many composites are read at the same time.
+	cleanReaders = 16
 )
 
 // cleanerOptions is what a cleaner works on.
@@ -134,13 +137,19 @@ func (c *cleaner) deleteBytes(ctx context.Context, step []catalog.DestroyedObjec
 	failures := map[catalog.ObjectID]error{}
 	var components, own []string
 	owner := map[string]catalog.ObjectID{} // of a component or of the object itself
-	for _, d := range step {
-		linked, err := c.linkedBy(ctx, d)
-		if err != nil {
+	linked, errs := make([][]catalog.ObjectID, len(step)), make([]error, len(step))
+	if err := parallel.Each(ctx, len(step), cleanReaders, func(i int) { linked[i], errs[i] = c.linkedBy(ctx, step[i]) }); err != nil {
+		for _, d := range step {
 			failures[d.Object] = err
+		}
+		return failures
+	}
+	for i, d := range step {
+		if errs[i] != nil {
+			failures[d.Object] = errs[i]
 			continue
 		}
-		for _, id := range linked {
+		for _, id := range linked[i] {
 			key := DataKey(c.namespace, id)
 			components, owner[key] = append(components, key), d.Object
 		}

@@ -63,8 +63,14 @@ func (d *depot) interrupt(i *interruption, during func(ctx context.Context)) {
 }
 
 // aBusyNode has something for every job: sets to merge and to split, objects to merge and to link, dead objects, a composite
-// of which much is dead, and objects whose grace is over.
+// of which much is dead, and objects whose grace is over, a composite among them.
 func aBusyNode(d *depot) {
+	for range 2 {
+		d.object(run{3, 10, 100})
+	}
+	d.objectRound(d.compactor(), 3, true)
+	d.trim(3, 60)
+	d.objectRound(d.compactor(), 3, false)
 	for range 2 {
 		d.object(run{4, 10, 100})
 	}
