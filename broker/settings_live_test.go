@@ -38,7 +38,7 @@ func (c *client) stored(topic *Topic) batch.Batch {
 	return last
 }
 
-func TestAnOpenLogObeysNewSettingsFromTheAnswerOn(t *testing.T) {
+func TestU18_AnOpenLogObeysNewSettingsFromTheAnswerOn(t *testing.T) {
 	text := strings.Repeat("abcdefgh", 400)
 	code := func(c *client, topic *Topic, records []byte) int16 { return c.produce(topic, 0, records).ErrorCode }
 	old := batchOf(batch.BuilderOptions{}, "x") // of the year 2000

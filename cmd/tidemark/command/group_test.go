@@ -109,7 +109,7 @@ func describesMembers(t *testing.T, server string) {
 	require.Contains(t, done(t, "", "group", "describe", "billing", "-o", "json", "--server", server), `"client": "worker"`)
 }
 
-func TestOffsetsAreMovedOnlyWhenThatIsMeant(t *testing.T) { onBoth(t, 2, movesOffsets) }
+func TestU06_OffsetsAreMovedOnlyWhenThatIsMeant(t *testing.T) { onBoth(t, 2, movesOffsets) }
 
 func movesOffsets(t *testing.T, server string) {
 	done(t, "", "topic", "create", "other", "--server", server)
@@ -196,7 +196,7 @@ func deletesGroups(t *testing.T, server string) {
 	require.Contains(t, got.Err, `there is no group "billing"`)
 }
 
-func TestOffsetsInATopicAreDeletedOnlyWhenThatIsMeant(t *testing.T) { onBoth(t, 3, deletesOffsets) }
+func TestU06_OffsetsInATopicAreDeletedOnlyWhenThatIsMeant(t *testing.T) { onBoth(t, 3, deletesOffsets) }
 
 func deletesOffsets(t *testing.T, server string) {
 	done(t, "", "topic", "create", "other", "--server", server)

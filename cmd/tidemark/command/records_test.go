@@ -16,7 +16,7 @@ import (
 	"github.com/tidemark-io/tidemark/node"
 )
 
-func TestWhatIsProducedIsConsumed(t *testing.T) {
+func TestU25_WhatIsProducedIsConsumed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, []byte("two\nlines"), 0o600))
 	server := startServer(t)
@@ -74,7 +74,7 @@ func TestProduceSaysWhatWasAcknowledgedBeforeItFailed(t *testing.T) {
 	require.Contains(t, got.Err, "no such file")
 }
 
-func TestRecordsAreReadBetweenAnyTwoPlaces(t *testing.T) {
+func TestU07_RecordsAreReadBetweenAnyTwoPlaces(t *testing.T) {
 	server := startServer(t)
 	done(t, "", "topic", "create", "t", "--server", server)
 	kc := connectTo(t, server)
