@@ -62,7 +62,7 @@ func told(t *testing.T, address string) string {
 	return answer
 }
 
-func TestClientsAreToldTheAddressOfTheListenerThatTheyCameInOn(t *testing.T) {
+func TestU15_ClientsAreToldTheAddressOfTheListenerThatTheyCameInOn(t *testing.T) {
 	n := openWith(t,
 		node.Listener{Listen: "127.0.0.1:0"},
 		node.Listener{Listen: "127.0.0.1:0", Advertise: "inside.example:19092"},
