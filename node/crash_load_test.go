@@ -33,11 +33,11 @@ type life struct {
 	poll   func() // ends the asking
 }
 
-// begin starts a machine and the clients. Values of 30 to 100 kB fill a segment every few records.
-func begin(t *testing.T, m *nodetest.Machine, seed uint64) *life {
+// begin starts a machine and the clients. The topic's records are flushed as told. Values of 30 to 100 kB fill a segment every few records.
+func begin(t *testing.T, m *nodetest.Machine, seed uint64, flush string) *life {
 	t.Helper()
 	m.Start()
-	createTopic(t, client(t, m), 3, map[string]string{"segment.bytes": "1048576"}, "loaded")
+	createTopic(t, client(t, m), 3, map[string]string{"segment.bytes": "1048576", "tidemark.flush": flush}, "loaded")
 	writers := ledger.DefaultWriters()
 	for i := range writers {
 		if writers[i].MinBytes > 10_000 {
@@ -184,7 +184,7 @@ func (l *life) keep() float64 {
 }
 
 // cutsOfALife is how many power cuts one machine sees, before the next one begins with an empty disk.
-const cutsOfALife = 100
+const cutsOfALife = 50
 
 // fromEnv returns the number in the environment variable, or the value for when it is not set.
 func fromEnv(t *testing.T, name string, unset int) int {
@@ -202,10 +202,12 @@ func fromEnv(t *testing.T, name string, unset int) int {
 func TestF01_F36_NothingAcknowledgedIsLostAndNoOffsetGoesBackInPowerCutsUnderLoad(t *testing.T) {
 	cuts, seed := fromEnv(t, "NODE_POWER_CUTS", 5), fromEnv(t, "NODE_POWER_CUTS_SEED", 0)
 	for first := 0; first < cuts; first += cutsOfALife {
-		t.Run(fmt.Sprint("machine ", first/cutsOfALife), func(t *testing.T) {
+		number := first / cutsOfALife
+		flush := []string{"group", "every"}[number%2] // the two modes in which nothing acknowledged may be lost
+		t.Run(fmt.Sprintf("machine %d, %s", number, flush), func(t *testing.T) {
 			m := machine(t)
 			g := newGuillotine(m)
-			l := begin(t, m, uint64(seed+first))
+			l := begin(t, m, uint64(seed+first), flush)
 			for i := first; i < min(first+cutsOfALife, cuts); i++ {
 				l.cutSomewhere(g, uint64(seed+i))
 				l.verify(fmt.Sprint("after cut ", i))
@@ -229,7 +231,7 @@ func snapshots(t *testing.T, m *nodetest.Machine, do func(name string, data []by
 
 func TestF16_RetriesOverKillsAndRestartsUnderLoadWriteNothingTwice(t *testing.T) {
 	m := machine(t)
-	l := begin(t, m, 0)
+	l := begin(t, m, 0, "group")
 	rewrite := func(change func(data []byte) []byte) func(string, []byte) error {
 		return func(name string, data []byte) error { return vfs.WriteFileAtomic(m.FS, name, change(data)) }
 	}
