@@ -24,8 +24,9 @@ func (c *compactor) settle(ctx context.Context, written []catalog.ObjectID, comm
 		case errors.Is(err, catalog.ErrUnavailable):
 			unknown = true
 		default:
-			if !unknown {
-				// An earlier try that was applied may have been followed by another compaction, which needs these bytes.
+			// A node that is fenced deletes nothing. And an earlier try that was applied may have been followed by another
+			// compaction, which needs these bytes.
+			if !unknown && !errors.Is(err, catalog.ErrNodeEpochMismatch) {
 				c.discard(ctx, written)
 			}
 			return err

@@ -10,19 +10,18 @@ import (
 // merge copies a group of plain objects into one, without the dead blocks at its head (CP-14).
 func (c *compactor) merge(ctx context.Context, v streamView, group []catalog.StreamObjectState) error {
 	begun := time.Now()
+	layouts, err := c.layouts(ctx, group)
+	if layouts == nil {
+		return err
+	}
 	var blocks []planBlock
-	for _, o := range group {
-		layout, err := c.layout(ctx, o)
-		if err != nil {
-			return c.skipDamaged(o.Object, err)
-		}
-		blocks = append(blocks, liveBlocks(planObject{id: o.Object, entries: layout.entries}, v.liveFrom())...)
+	for _, l := range layouts {
+		blocks = append(blocks, liveBlocks(planObject{id: l.object, entries: l.entries}, v.liveFrom())...)
 	}
 	change := catalog.StreamCompaction{Stream: v.ID, Epoch: v.Epoch, Start: blocks[0].Start, End: blocks[len(blocks)-1].End()}
 	for _, o := range group {
 		change.Sources, change.Operations = append(change.Sources, o.Object), append(change.Operations, catalog.Delete)
 	}
-	var err error
 	if change.Object, err = c.catalog.PrepareObjects(ctx, c.node, 1, c.config.prepareTTL); err != nil {
 		return err
 	}
@@ -30,7 +29,7 @@ func (c *compactor) merge(ctx context.Context, v streamView, group []catalog.Str
 		c.discard(ctx, []catalog.ObjectID{change.Object})
 		return c.skipDamagedSource(err)
 	}
-	return c.commitObjects(ctx, "minor", change, planOutput{blocks: blocks}.bytes(), time.Since(begun))
+	return c.commitObjects(ctx, "minor", change, moved{planOutput{blocks: blocks}.bytes(), change.Size, begun})
 }
 
 // liveFrom is where the stream of the view starts.
@@ -68,12 +67,12 @@ func (c *compactor) link(ctx context.Context, v streamView, kind string, group [
 	begun := time.Now()
 	var composite CompositeObject
 	change := catalog.StreamCompaction{Stream: v.ID, Epoch: v.Epoch, Attributes: catalog.NewAttributes(true, 0, false)}
-	for _, o := range group {
-		layout, err := c.layout(ctx, o)
-		if err != nil {
-			return c.skipDamaged(o.Object, err)
-		}
-		change.Sources = append(change.Sources, o.Object)
+	layouts, err := c.layouts(ctx, group)
+	if layouts == nil {
+		return err
+	}
+	for _, layout := range layouts {
+		change.Sources = append(change.Sources, layout.object)
 		if layout.isComposite() {
 			change.Operations = append(change.Operations, catalog.Delete)
 		} else {
@@ -94,7 +93,7 @@ func (c *compactor) link(ctx context.Context, v streamView, kind string, group [
 		c.discard(ctx, []catalog.ObjectID{change.Object})
 		return err
 	}
-	return c.commitObjects(ctx, kind, change, int64(len(b)), time.Since(begun))
+	return c.commitObjects(ctx, kind, change, moved{0, int64(len(b)), begun})
 }
 
 // linkLive appends the entries of an object that reach above start, and returns the components without one.
@@ -126,10 +125,14 @@ func (c *compactor) put(ctx context.Context, id catalog.ObjectID, b []byte) erro
 	return c.data.Put(ctx, DataKey(c.namespace, id), b)
 }
 
+// moved is what a compaction read and wrote, besides indexes, and when it began.
+type moved struct {
+	read, written int64
+	begun         time.Time
+}
+
 // commitObjects replaces objects of one stream.
-func (c *compactor) commitObjects(
-	ctx context.Context, kind string, change catalog.StreamCompaction, read int64, took time.Duration,
-) error {
+func (c *compactor) commitObjects(ctx context.Context, kind string, change catalog.StreamCompaction, m moved) error {
 	var written []catalog.ObjectID
 	if change.Object != catalog.NoObject {
 		written = append(written, change.Object)
@@ -139,7 +142,7 @@ func (c *compactor) commitObjects(
 	}
 	c.events.compacted(CompactedEvent{
 		Kind: kind, Stream: change.Stream, Sources: len(change.Sources), Outputs: len(written),
-		BytesRead: read, BytesWritten: read, Took: took,
+		BytesRead: m.read, BytesWritten: m.written, Took: time.Since(m.begun),
 	})
 	return nil
 }

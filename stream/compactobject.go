@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"math"
+	"time"
 
+	"github.com/tidemark-io/tidemark/internal/parallel"
 	"github.com/tidemark-io/tidemark/objstore"
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
@@ -110,7 +112,7 @@ func (c *compactor) dropDead(ctx context.Context, v streamView) error {
 		if len(drop.Sources) == 0 {
 			return nil
 		}
-		return c.commitObjects(ctx, "cleanup", drop, 0, 0)
+		return c.commitObjects(ctx, "cleanup", drop, moved{begun: time.Now()})
 	}
 	for _, o := range v.objects {
 		if o.End > v.Start {
@@ -199,6 +201,22 @@ func (c *compactor) rebuildFirst(ctx context.Context, v streamView) error {
 		return nil
 	}
 	return c.link(ctx, v, "rebuild", live[:1])
+}
+
+// layouts reads the indexes of a group, a few at a time. There are none if an object is damaged: the group is left as it is
+// then, and the next pass makes groups without that object.
+func (c *compactor) layouts(ctx context.Context, group []catalog.StreamObjectState) ([]objectLayout, error) {
+	layouts, errs := make([]objectLayout, len(group)), make([]error, len(group))
+	err := parallel.Each(ctx, len(group), readers, func(i int) { layouts[i], errs[i] = c.layout(ctx, group[i]) })
+	if err != nil {
+		return nil, err
+	}
+	for i, o := range group {
+		if errs[i] != nil {
+			return nil, c.skipDamaged(o.Object, errs[i])
+		}
+	}
+	return layouts, nil
 }
 
 // layout reads an object's index, and holds it against metadata.

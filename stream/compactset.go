@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidemark-io/tidemark/internal/parallel"
 	"github.com/tidemark-io/tidemark/objstore"
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
@@ -132,20 +133,26 @@ func (c *compactor) loadSets(
 	ctx context.Context, v catalog.View, sets []catalog.StreamSetState,
 ) (objects []planObject, left bool, err error) {
 	entries := 0
-	for _, s := range sets {
+	for batch := range slices.Chunk(sets, readers) {
 		if entries > maxPlanEntries {
 			return objects, true, nil
 		}
-		o, err := c.loadSet(ctx, v, s)
-		switch {
-		case err == nil:
-			objects = append(objects, o)
-			entries += len(o.entries)
-		case c.noteDamaged(s.Object, err):
-		case errors.Is(err, objstore.ErrNotFound) && !isSet(c.catalog.View(), s.Object):
-			left = true // somebody replaced it after the view was taken
-		default:
+		loaded, errs := make([]planObject, len(batch)), make([]error, len(batch))
+		err := parallel.Each(ctx, len(batch), readers, func(i int) { loaded[i], errs[i] = c.loadSet(ctx, v, batch[i]) })
+		if err != nil {
 			return nil, false, err
+		}
+		for i, s := range batch {
+			switch err := errs[i]; {
+			case err == nil:
+				objects = append(objects, loaded[i])
+				entries += len(loaded[i].entries)
+			case c.noteDamaged(s.Object, err):
+			case errors.Is(err, objstore.ErrNotFound) && !isSet(c.catalog.View(), s.Object):
+				left = true // somebody replaced it after the view was taken
+			default:
+				return nil, false, err
+			}
 		}
 	}
 	return objects, left, nil
