@@ -1,6 +1,10 @@
 package kafkalog
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/tidemark-io/tidemark/vfs"
+)
 
 // Tail is the records of a log that no sync of the log has covered, all of them in the file of its active segment. Who
 // keeps a copy of these bytes elsewhere, durably, and puts them back into that file after a power cut, before [Open], has
@@ -56,6 +60,24 @@ func (t Tail) AppendTo(dst []byte) ([]byte, error) {
 		return dst[:n], err
 	}
 	return dst, nil
+}
+
+// WriteBack asks the system to begin writing the bytes to the device, so that a later sync has less to do. It promises
+// nothing, and does nothing where the file system knows no such thing.
+func (t Tail) WriteBack() error {
+	file, err := t.segment.file.acquire()
+	if err != nil {
+		return t.segment.unlessGone(err)
+	}
+	defer t.segment.file.release()
+	w, ok := file.(vfs.WriteBacker)
+	if !ok {
+		return nil
+	}
+	if err := w.WriteBack(t.Position, t.Size); err != nil {
+		return &IOError{Op: "write back", Path: t.segment.file.path(), Err: err}
+	}
+	return nil
 }
 
 // syncedSize is how many bytes of the file survive a power cut.

@@ -78,3 +78,15 @@ func TestWhatWasThereWhenALogWasOpenedIsSynced(t *testing.T) {
 	tail, _ := tailOf(t, l)
 	require.Equal(t, Tail{Position: l.Size() / 2, Size: l.Size() / 2, End: 2}, tail)
 }
+
+func TestTheTailIsWrittenBackOnlyWhereTheFileSystemCan(t *testing.T) {
+	b := newBench(t)
+	l := b.open(Options{})
+	mustAppend(t, l, data{})
+	require.NoError(t, l.Sync())
+	mustAppend(t, l, data{})
+	tail, ok := l.UnsyncedTail()
+	require.True(t, ok)
+	require.NoError(t, tail.WriteBack(), "a file in memory is no WriteBacker")
+	require.Equal(t, tail.Position, l.Size()-tail.Size, "and the tail is no more synced than before")
+}

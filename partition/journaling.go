@@ -35,6 +35,10 @@ const (
 	// journalLogBytes bounds what one log puts into a round. More than that costs about as much to write twice as a sync.
 	journalLogBytes = 128 << 10
 
+	// writeBackBytes is how much of a log gathers before the device is asked to write it: its sync, which is to come, and
+	// everybody else's at that time, then has little left to do.
+	writeBackBytes = 256 << 10
+
 	// settleWorkers is how many logs are synced at the same time for a side to be freed. More would hold up the journal's
 	// own syncs.
 	settleWorkers = 2
@@ -132,11 +136,12 @@ func ReplayJournal(fs vfs.FS, dir string, find func(topic [16]byte, index int32)
 // back as soon as the round is durable, and answers the appends after that.
 func (f *Flusher) journalTurn() {
 	j := &f.journal
+	var gathered []kafkalog.Tail
 	riders, err := f.gather()
 	if err == nil && len(riders) > 0 {
 		if err = j.writer.Commit(); err == nil {
 			j.rounds.Add(1)
-			f.keep(riders)
+			gathered = f.keep(riders)
 		}
 	}
 	switch {
@@ -157,7 +162,9 @@ func (f *Flusher) journalTurn() {
 		}
 		r.syncer.complete(r.round, r.tail.End, nil)
 	}
-	clear(riders)
+	for _, tail := range gathered {
+		_ = tail.WriteBack() // a hint; what is wrong with the file its sync will tell
+	}
 }
 
 // wakeAllLocked wakes as many workers as there is work for.
@@ -242,8 +249,8 @@ func (f *Flusher) nextDirty() *syncer {
 	return f.mu.dirty.pop()
 }
 
-// keep notes what the journal holds now.
-func (f *Flusher) keep(riders []rider) {
+// keep notes what the journal holds now. It returns what has gathered in the logs and is worth writing to the device.
+func (f *Flusher) keep(riders []rider) (gathered []kafkalog.Tail) {
 	j := &f.journal
 	for _, r := range riders {
 		s := r.syncer
@@ -251,12 +258,22 @@ func (f *Flusher) keep(riders []rider) {
 			continue
 		}
 		s.kept = r.tail
+		if s.since.Base != r.tail.Base || s.since.Position+s.since.Size != r.tail.Position {
+			s.since = r.tail
+		} else {
+			s.since.Size += r.tail.Size
+		}
+		if s.since.Size >= writeBackBytes {
+			gathered = append(gathered, s.since)
+			s.since = kafkalog.Tail{}
+		}
 		j.bytes.Add(r.tail.Size)
 		if !s.sides[j.side] {
 			s.sides[j.side] = true
 			j.holds[j.side] = append(j.holds[j.side], s)
 		}
 	}
+	return gathered
 }
 
 // settleSide syncs the logs of which a full side holds something, and frees the side.

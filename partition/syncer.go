@@ -34,6 +34,7 @@ type syncer struct {
 	key   journal.Key
 	taken *round        // that the worker before could not put into the journal
 	kept  kafkalog.Tail // the last that went into the journal
+	since kafkalog.Tail // what went into it that the device was not yet asked to write to the log itself
 	sides [2]bool       // of the journal, that hold something of the log
 
 	durable atomic.Int64 // offsets below it survive a power cut; never goes back
