@@ -171,6 +171,10 @@ func (w *walWorld) begin(t *testing.T) {
 	first, err := w.catalog.CreateStreams(t.Context(), catalog.Node{ID: 9, Epoch: epoch}, 2)
 	require.NoError(t, err)
 	w.streams = []catalog.StreamID{first, first + 1}
+	epoch, err = w.catalog.RegisterNode(t.Context(), catalog.Registration{ID: 5, Expected: -1, Incarnation: [16]byte{5}})
+	require.NoError(t, err)
+	start := []int64{0, 8, 13}[w.random.IntN(3)] * Window // keys are not listed in the order of their windows
+	require.NoError(t, w.catalog.CloseWAL(t.Context(), catalog.Node{ID: 5, Epoch: epoch}, start))
 	w.startOpener()
 }
 
