@@ -71,6 +71,7 @@ func (p *proposer) loadSnapshot(ctx context.Context) error {
 		return &CorruptError{Where: p.log.backend.String(), Item: "snapshot", Index: index, Err: err}
 	}
 	p.state = s
+	p.snapshotBytes, p.logBytes = int64(len(data)), 0
 	return nil
 }
 
@@ -89,6 +90,7 @@ func (p *proposer) applyBytes(index uint64, data []byte) error {
 func (p *proposer) apply(index uint64, e Entry, bytes int) {
 	next, results := p.state.Apply(index, e)
 	p.state = next
+	p.logBytes += int64(bytes)
 	p.log.publishView(next)
 	g := p.inflight
 	own := g != nil && !g.settled && e.Node == p.log.o.Node && e.NodeEpoch == g.epoch && e.Nonce == g.nonce
@@ -141,7 +143,7 @@ func rejected(results []Result) int {
 // snapshotIfDue stores the state and truncates the log, if enough entries have gone by and we hold the lease. The
 // snapshot is of the state at hand, so nothing that is truncated can be missing from it.
 func (p *proposer) snapshotIfDue(ctx context.Context) error {
-	if p.state.index < p.snapshotDue {
+	if p.state.index < p.snapshotDue || p.isTooSoon() {
 		return nil
 	}
 	p.snapshotDue = p.state.index + p.log.o.SnapshotEvery
@@ -156,6 +158,18 @@ func (p *proposer) snapshotIfDue(ctx context.Context) error {
 	return err
 }
 
+// A snapshot above largeSnapshot waits until the entries behind the last one come to a quarter of it, but not longer than
+// for mostIntervals: to write it again for little would cost more than to read those entries at the next start.
+const (
+	largeSnapshot = 1 << 20
+	mostIntervals = 64
+)
+
+func (p *proposer) isTooSoon() bool {
+	return p.snapshotBytes > largeSnapshot && 4*p.logBytes < p.snapshotBytes &&
+		p.state.index < p.snapshotDue+(mostIntervals-1)*p.log.o.SnapshotEvery
+}
+
 func (p *proposer) snapshot(ctx context.Context) error {
 	if err := p.log.lease.hold(ctx); err != nil {
 		return err
@@ -164,6 +178,7 @@ func (p *proposer) snapshot(ctx context.Context) error {
 	if err := p.log.backend.PutSnapshot(ctx, p.state.index, data); err != nil {
 		return err
 	}
+	p.snapshotBytes, p.logBytes = int64(len(data)), 0
 	through, err := p.log.backend.Truncate(ctx)
 	if err != nil {
 		return err

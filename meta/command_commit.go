@@ -104,12 +104,6 @@ func (c CommitObjects) addUpload(t *transition) Result {
 			return r
 		}
 	}
-	for _, out := range outputs {
-		row, _ := t.next.streams.get(out.Stream)
-		grown := *row
-		grown.End = out.End
-		t.putStream(&grown)
-	}
 	c.add(t, slices.Clone(c.Ranges), c.StreamObjects, t.next.clockMs)
 	return Result{}
 }

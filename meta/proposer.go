@@ -73,7 +73,9 @@ type proposer struct {
 	queue    []*request // taken, with commands left, oldest first
 	inflight *group
 
-	snapshotDue uint64 // the index at which the next snapshot is taken
+	snapshotDue   uint64 // the index at which the next snapshot is taken
+	snapshotBytes int64  // of the last one
+	logBytes      int64  // of the entries behind it
 }
 
 // load brings the state to the head, for Open.

@@ -280,3 +280,24 @@ func TestF79_WhatWasAcknowledgedIsThereAfterACrashInTheSameMoment(t *testing.T) 
 		require.Equal(t, m.visible(), modelOf(r.View()), "%+v was undone", c)
 	}
 }
+
+func TestALargeSnapshotWaitsForEnoughToSave(t *testing.T) {
+	b := metatest.NewMemory("c").Join()
+	var rec recorder
+	l := open(t, b, meta.Options{SnapshotEvery: 2, Events: rec.events()})
+	value := string(make([]byte, meta.MaxValueBytes))
+	for i := range 6 { // 3 MiB, of which every snapshot but the first saves writing again
+		_, err := l.Do(background, put(fmt.Sprint("large-", i), value))
+		require.NoError(t, err)
+	}
+	for range 200 {
+		_, err := l.Do(background, put("small", "v"))
+		require.NoError(t, err)
+	}
+	require.NoError(t, l.Close())
+	var at []uint64
+	for _, e := range rec.snaps {
+		at = append(at, e.Index)
+	}
+	require.Equal(t, []uint64{2, 4, 6, 134}, at, "then every 64 intervals at the latest")
+}

@@ -41,10 +41,11 @@ func (t *transition) countOpened(node catalog.NodeID, change int) {
 	t.next.opened = t.next.opened.set(node, n)
 }
 
-// addPart makes records known as part of a stream that exists.
+// addPart makes records known as part of a stream that exists. Those behind its end move the end.
 func (t *transition) addPart(id catalog.StreamID, end int64, p part) {
 	row, _ := t.next.streams.get(id)
 	changed := *row
+	changed.End = max(row.End, end)
 	changed.parts = row.parts.set(end, p)
 	t.putStream(&changed)
 }
