@@ -45,7 +45,8 @@ type unit struct {
 	records []Record
 	err     error
 
-	load     *unitLoad // nil once it is loaded
+	load     *unitLoad // the GET that it came with
+	loading  bool
 	cost     int64
 	holders  int           // who reads it, or is about to: it is not evicted
 	finished bool          // its only reader has read it to the end
@@ -66,10 +67,13 @@ func (u *unit) isPending() bool {
 	}
 }
 
-// unitLoad is one range GET, for units that lie side by side.
+// unitLoad is one range GET, for units that lie side by side. Their records share its bytes, which are free once none of
+// the units is in the cache.
 type unitLoad struct {
 	units  []*unit
 	cancel context.CancelFunc
+	live   int   // how many of the units are in the cache
+	owed   int64 // cost of those that are not
 }
 
 // blockCache keeps units, and loads those that are missing. It is safe for concurrent use.
@@ -88,7 +92,7 @@ type blockCache struct {
 	mu struct {
 		sync.Mutex
 		units    map[unitKey]*unit
-		cost     int64     // of all units, those on their way included
+		cost     int64     // of all units, those on their way included, and of those that share bytes with them
 		finished list.List // of *unit, the one finished last first
 		used     list.List // of *unit, the one used last first
 		done     int64     // cost of the finished ones
@@ -136,7 +140,7 @@ func (c *blockCache) peek(s unitSource) *unit {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	u := c.mu.units[s.key()]
-	if u == nil || u.load != nil {
+	if u == nil || u.loading {
 		return nil
 	}
 	c.unlistLocked(u)
@@ -157,9 +161,9 @@ func countAdjacent(units []*unit) int {
 // startLocked begins the GET of units that lie side by side.
 func (c *blockCache) startLocked(units []*unit) {
 	ctx, cancel := context.WithCancel(c.ctx)
-	load := &unitLoad{units: units, cancel: cancel}
+	load := &unitLoad{units: units, cancel: cancel, live: len(units)}
 	for _, u := range units {
-		u.load = load
+		u.load, u.loading = load, true
 	}
 	c.running.Go(func() {
 		defer cancel()
@@ -173,7 +177,7 @@ type loadedUnit struct {
 	err     error
 }
 
-// fetch reads and decodes units that lie side by side. Each gets bytes of its own, so that evicting it frees them.
+// fetch reads and decodes units that lie side by side.
 func (c *blockCache) fetch(ctx context.Context, units []*unit) []loadedUnit {
 	loaded := make([]loadedUnit, len(units))
 	first, last := units[0].entry, units[len(units)-1].entry
@@ -186,11 +190,8 @@ func (c *blockCache) fetch(ctx context.Context, units []*unit) []loadedUnit {
 			continue
 		}
 		at := u.entry.Position - first.Position
-		own := b[at : at+int64(u.entry.Size)]
-		if len(units) > 1 {
-			own = append([]byte(nil), own...)
-		}
-		loaded[i].records, loaded[i].err = DecodeBlocks(key, u.entry, own)
+		end := at + int64(u.entry.Size)
+		loaded[i].records, loaded[i].err = DecodeBlocks(key, u.entry, b[at:end:end])
 	}
 	return loaded
 }
@@ -200,7 +201,7 @@ func (c *blockCache) finish(load *unitLoad, loaded []loadedUnit) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, u := range load.units {
-		u.load = nil
+		u.loading = false
 		u.records, u.err = loaded[i].records, loaded[i].err
 		close(u.done)
 		if c.mu.units[u.key()] != u {
@@ -228,7 +229,7 @@ func (c *blockCache) release(u *unit, finished bool) {
 	switch {
 	case u.holders > 0 || c.mu.units[u.key()] != u:
 		return
-	case u.load != nil:
+	case u.loading:
 		c.abandonLocked(u.load)
 	default:
 		c.listLocked(u, finished)
@@ -260,10 +261,16 @@ func (c *blockCache) abandonLocked(load *unitLoad) {
 	}
 }
 
+// forgetLocked takes a unit out of the cache. Its bytes are free when those are that it shares them with.
 func (c *blockCache) forgetLocked(u *unit) {
-	if c.mu.units[u.key()] == u {
-		delete(c.mu.units, u.key())
-		c.mu.cost -= u.cost
+	if c.mu.units[u.key()] != u {
+		return
+	}
+	delete(c.mu.units, u.key())
+	u.load.live--
+	u.load.owed += u.cost
+	if u.load.live == 0 {
+		c.mu.cost -= u.load.owed
 	}
 }
 

@@ -9,8 +9,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-io/tidemark/internal/parallel"
 	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/objstore/dir"
 	"github.com/tidemark-io/tidemark/objstore/faultstore"
+	"github.com/tidemark-io/tidemark/vfs"
 )
 
 // distant answers range reads like a store in a cloud: after 20 ms, and with 100 MB/s on each connection.
@@ -121,5 +124,47 @@ func TestF62_ManyReadersFromTheEarliestOffsetStayWithinTheCache(t *testing.T) {
 		all.Wait()
 		require.LessOrEqual(t, most, 2*r.cfg.CacheBlockSize)
 		require.Greater(t, most, r.cfg.CacheBlockSize/2)
+	})
+}
+
+// BenchmarkColdScan reads an object of 128 MiB in a directory, with nothing in memory: as records, and as range GETs of the
+// same size, eight at a time, that nobody looks at.
+func BenchmarkColdScan(b *testing.B) {
+	const mib = 128
+	r := newReadTest(b, DefaultConfig())
+	defer r.close()
+	data, err := dir.Open(vfs.OS(), b.TempDir())
+	require.NoError(b, err)
+	defer data.Close()
+	r.store = faultstore.New(data, nil)
+	r.commitLarge(mib, mib)
+	objects := r.memory.Memory.View().Objects(1, 0, mib, 1)
+	key, size := DataKey(DefaultNamespace, objects[0].Object), objects[0].Size
+
+	b.Run("impl=stream", func(b *testing.B) {
+		b.SetBytes(mib << 20)
+		for b.Loop() {
+			cold := newObjectReader(readerOptions{
+				data: data, catalog: r.memory, namespace: DefaultNamespace, cfg: r.cfg, cache: r.records.logCache,
+			})
+			for next := int64(0); next < mib; {
+				found, err := cold.read(b.Context(), 1, next, mib, 16<<20, false)
+				require.NoError(b, err)
+				next = found[len(found)-1].End()
+			}
+			cold.close()
+		}
+	})
+	b.Run("impl=ranges", func(b *testing.B) {
+		b.SetBytes(mib << 20)
+		for b.Loop() {
+			err := parallel.Each(b.Context(), mib/4, 8, func(i int) {
+				p := make([]byte, min(4<<20, size-int64(i)<<22))
+				if err := data.ReadRange(b.Context(), key, p, int64(i)<<22); err != nil {
+					b.Error(err)
+				}
+			})
+			require.NoError(b, err)
+		}
 	})
 }
