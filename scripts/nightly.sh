@@ -11,7 +11,7 @@ KILL_ROUNDS=${KILL_ROUNDS:-1000}
 POWER_CUTS=${POWER_CUTS:-10000}
 CHECKS=${CHECKS:-5000}
 FUZZTIME=${FUZZTIME:-2m}
-STEPS=${STEPS:-tests models fuzz cuts kills interop}
+STEPS=${STEPS:-tests models fuzz cuts ext4 kills interop}
 
 report=docs/nightly.md
 {
@@ -57,6 +57,7 @@ step tests "all tests, race detector" "3 times" go test -race -count=3 -timeout 
 step models "model tests" "$CHECKS runs each" models
 step fuzz "fuzzing, every target" "$FUZZTIME each" make fuzz FUZZTIME="$FUZZTIME"
 step cuts "power cuts of the whole server under load" "$POWER_CUTS" cuts
+step ext4 "power cuts of a real ext4, in an image (root, mkfs.ext4 and a loop device)" "all" go test -count=1 -tags ext4 -run Ext4 ./node/
 step kills "kill -9 of the process under load; of a server whose groups rebalance" "$KILL_ROUNDS; 2 x ${GROUP_KILLS:-10}" kills
 step interop "real clients and Apache Kafka" "all" make interop
 exit $failed
