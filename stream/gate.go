@@ -39,12 +39,12 @@ func (g *gate) enter(ctx context.Context, bytes int64) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	w := &waiter{bytes: bytes, done: make(chan struct{})}
 	g.mu.Lock()
-	if g.mu.failed != nil {
-		defer g.mu.Unlock()
-		return g.mu.failed
+	if err := g.tryLocked(bytes); err == nil || g.mu.failed != nil {
+		g.mu.Unlock()
+		return err
 	}
+	w := &waiter{bytes: bytes, done: make(chan struct{})}
 	g.mu.waiters = append(g.mu.waiters, w)
 	g.admitAndUnlock()
 	select {
@@ -59,6 +59,10 @@ func (g *gate) enter(ctx context.Context, bytes int64) error {
 func (g *gate) tryEnter(bytes int64) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return g.tryLocked(bytes)
+}
+
+func (g *gate) tryLocked(bytes int64) error {
 	switch {
 	case g.mu.failed != nil:
 		return g.mu.failed

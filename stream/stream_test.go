@@ -319,6 +319,35 @@ func TestWAL7_ACallerThatHasItsAnswerCanReadItsRows(t *testing.T) {
 	})
 }
 
+func TestWAL7_AcknowledgementsComeInTheOrderOfSubmissionOverAllStreams(t *testing.T) {
+	runCluster(t, func(c *cluster) {
+		p := c.start(5)
+		streams := []*Stream{p.stream(), p.stream(), p.stream()}
+		var came, want []string
+		for _, s := range streams {
+			defer s.Watch(func() { came = append(came, fmt.Sprintf("%d@%d", s.ID(), s.Confirm()-1)) })()
+		}
+		gate := p.hold()
+		for i := range 30 { // frames are sorted by stream, acknowledgements are not
+			s := streams[(i*i+1)%3]
+			want = append(want, fmt.Sprintf("%d@%d", s.ID(), s.Next()))
+			c.submit(s, fmt.Sprint(i))
+			if i%7 == 0 {
+				c.pass(c.config.WALBatchInterval)
+			}
+		}
+		held, err := gate.Held(c.Context(), 3)
+		require.NoError(c, err)
+		gate.Release(held[2], held[1])
+		synctest.Wait()
+		require.Empty(c, came)
+		gate.Open()
+		c.pass(time.Second)
+		require.Equal(c, want, came)
+		p.close()
+	})
+}
+
 func TestTAB10_AnAppendWhoseCallerLeavesIsDurableNevertheless(t *testing.T) {
 	runCluster(t, func(c *cluster) {
 		p := c.start(5)
