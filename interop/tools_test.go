@@ -30,7 +30,12 @@ const (
 	logDirsTool       = "org.apache.kafka.tools.LogDirsCommand"
 	clusterTool       = "org.apache.kafka.tools.ClusterTool"
 	transactionsTool  = "org.apache.kafka.tools.TransactionsCommand"
+	featuresTool      = "org.apache.kafka.tools.FeatureCommand"
+	quorumTool        = "org.apache.kafka.tools.MetadataQuorumCommand"
 )
+
+// commandFirst are the tools that want the server before the command.
+var commandFirst = []string{transactionsTool, featuresTool, quorumTool}
 
 // toolRun is one run of a tool.
 type toolRun struct {
@@ -46,7 +51,7 @@ func runTools(t *testing.T, runs []toolRun) []toolRun {
 	var lines bytes.Buffer
 	for _, r := range runs {
 		args := r.args
-		if r.main == transactionsTool { // which wants it before the command
+		if slices.Contains(commandFirst, r.main) {
 			args = append([]string{"--bootstrap-server", shared.under.Addr()}, args...)
 		} else {
 			args = append(slices.Clone(args), "--bootstrap-server", shared.under.Addr())
