@@ -284,7 +284,9 @@ func (w *world) live(life int) {
 // maintain does at random what otherwise goes by the clock.
 func (w *world) maintain(ctx context.Context, life int) {
 	random := rand.New(rand.NewPCG(w.seed, uint64(life)))
+	bounds := map[catalog.StreamID]catalog.Stream{}
 	for ctx.Err() == nil {
+		w.watch(bounds)
 		var err error
 		switch random.IntN(4) {
 		case 0:
@@ -300,6 +302,16 @@ func (w *world) maintain(ctx context.Context, life int) {
 			w.fine(err)
 		}
 		wait(ctx, 5*time.Millisecond)
+	}
+}
+
+// watch looks whether the bounds of a stream ever go back (F-36). Those that clients see are held against the model.
+func (w *world) watch(bounds map[catalog.StreamID]catalog.Stream) {
+	for now := range w.catalog.View().Streams() {
+		if before := bounds[now.ID]; now.Start < before.Start || now.End < before.End || now.Epoch < before.Epoch {
+			w.Errorf("stream %d went back from %+v to %+v", now.ID, before, now)
+		}
+		bounds[now.ID] = now
 	}
 }
 
