@@ -21,8 +21,8 @@ type Ledger struct {
 		sync.Mutex
 		books      map[int32]*book
 		commits    map[string]map[int32]*commit // by group
-		ends       map[int32]int64        // behind the last offset that any client was told; replaced, not changed
-		sending    map[ID]map[int32]int64 // what ends was when a record that is under way was sent
+		ends       map[int32]int64              // behind the last offset that any client was told; replaced, not changed
+		sending    map[ID]map[int32]int64       // what ends was when a record that is under way was sent
 		acked      int64
 		unknown    int64
 		violations []Violation
