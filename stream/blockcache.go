@@ -3,6 +3,7 @@ package stream
 import (
 	"container/list"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -133,6 +134,35 @@ func (c *blockCache) hold(sources []unitSource) []*unit {
 	}
 	c.evictLocked()
 	return units
+}
+
+// offer adds the units of an object that was read whole, of which b are the bytes. One that cannot be decoded is left out:
+// who reads it finds out why.
+func (c *blockCache) offer(object catalog.ObjectID, index Index, b []byte) {
+	load := &unitLoad{}
+	for _, e := range index {
+		end := e.Position + int64(e.Size)
+		records, err := DecodeBlocks(c.keyOf(object), e, b[e.Position:end:end])
+		if err != nil {
+			continue
+		}
+		u := &unit{unitSource: unitSource{object, e}, done: make(chan struct{}), records: records, load: load}
+		u.cost = int64(e.Size) + recordBookkeeping*int64(len(records))
+		close(u.done)
+		load.units = append(load.units, u)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, u := range slices.Backward(load.units) { // the first ones are evicted last
+		if c.mu.units[u.key()] != nil {
+			continue
+		}
+		c.mu.units[u.key()] = u
+		c.mu.cost += u.cost
+		load.live++
+		c.listLocked(u, false)
+	}
+	c.evictLocked()
 }
 
 // peek returns a unit that is loaded, held by the caller, or nil.

@@ -51,6 +51,8 @@ type objectReader struct {
 	blocks  *blockCache
 	readers *readerPool
 	demand  *budget.Budget // bytes of units that reads wait for
+	// small is the size up to which an object is read whole when its index is wanted: that is one request, not two.
+	small int64
 
 	running sync.WaitGroup // reads and loads
 
@@ -65,14 +67,41 @@ func newObjectReader(options readerOptions) *objectReader {
 	ctx, cancel := context.WithCancel(context.Background())
 	o := &objectReader{
 		readerOptions: options, cancel: cancel, readers: newReaderPool(), demand: budget.New(options.cfg.CacheBlockSize),
+		small: indexTail,
 	}
 	keyOf := func(id catalog.ObjectID) string { return DataKey(o.namespace, id) }
 	o.blocks = newBlockCache(ctx, &o.running, o.data, keyOf, o.cfg.CacheBlockSize)
-	load := func(ctx context.Context, r catalog.ObjectRange) (objectLayout, error) {
+	o.indexes = newIndexCache(ctx, &o.running, o.cfg.CacheIndexSize, o.load)
+	return o
+}
+
+// load reads the index of an object, and of a small one all the rest with it.
+func (o *objectReader) load(ctx context.Context, r catalog.ObjectRange) (objectLayout, error) {
+	if r.Attributes.IsComposite() || r.Size > o.small || r.Size < FooterSize {
 		return loadLayout(ctx, o.data, o.namespace, r.Object, r.Size, r.Attributes)
 	}
-	o.indexes = newIndexCache(ctx, &o.running, o.cfg.CacheIndexSize, load)
-	return o
+	key, b := DataKey(o.namespace, r.Object), make([]byte, r.Size)
+	if err := o.data.ReadRange(ctx, key, b, 0); err != nil {
+		return objectLayout{}, err
+	}
+	index, err := indexOfWhole(key, b)
+	if err != nil {
+		return objectLayout{}, err
+	}
+	o.blocks.offer(r.Object, index, b)
+	return objectLayout{object: r.Object, entries: index}, nil
+}
+
+// indexOfWhole decodes the index of an object that was read whole.
+func indexOfWhole(key string, b []byte) (Index, error) {
+	f, err := DecodeFooter(key, int64(len(b)), b)
+	switch {
+	case err != nil:
+		return nil, err
+	case f.Composite:
+		return nil, source{object: key}.corrupt("a composite, not an object with data")
+	}
+	return DecodeIndex(key, f, b[f.IndexPosition:f.IndexPosition+int64(f.IndexLen)])
 }
 
 // close ends all reads, which fail with [ErrClosed], and returns when no goroutine is left.

@@ -73,6 +73,7 @@ func newReadTest(t require.TestingT, cfg Config) *readTest {
 	r.objectReader = newObjectReader(readerOptions{
 		data: r.store, catalog: r.memory, namespace: DefaultNamespace, cfg: cfg, cache: r.records.logCache,
 	})
+	r.small = 0 // the objects of tests are small: their units are to be seen
 	return r
 }
 
@@ -260,6 +261,39 @@ func TestBC1_AdjacentUnitsShareAGET(t *testing.T) {
 		r.commit(50, 1, 2) // one object, units of 1340 bytes, stream 1 first
 		require.Equal(t, bases(0, 300), r.get(1, 5, 300, all))
 		require.Equal(t, []string{"read 0 0+13808", "read 0 0+4020"}, r.requests(), "the index, three units")
+	})
+}
+
+func TestASmallObjectIsOneRequest(t *testing.T) {
+	runRead(t, nil, func(t *testing.T, r *readTest) {
+		r.small = indexTail
+		r.commit(30, 1, 2)
+		require.Equal(t, bases(50, 200), r.get(1, 55, 200, all))
+		require.Equal(t, bases(0, 300), r.get(2, 0, 300, all))
+		require.Len(t, r.requests(), 1, "the whole object came with its index")
+		r.commit(10, 1)
+		r.commit(10, 1)
+		r.compact(1, true)
+		require.Equal(t, bases(290, 500), r.get(1, 295, 500, all))
+		require.Equal(t, []string{"get 3", "read 1 0+1340", "read 2 0+1340"}, r.requests(), "a composite is not one")
+	})
+}
+
+func TestF54_DamageInASmallObjectIsToldWhereItIs(t *testing.T) {
+	runRead(t, nil, func(t *testing.T, r *readTest) {
+		r.small = indexTail
+		r.commit(30, 1, 2)
+		key := DataKey(DefaultNamespace, 0)
+		good, err := r.store.Get(t.Context(), key)
+		require.NoError(t, err)
+		for _, at := range []int{1340, len(good) - 1, len(good) - 60} { // a block, the footer, the index
+			require.NoError(t, r.store.Put(t.Context(), key, flipByte(good, at)))
+			_, err := r.read(t.Context(), 1, 100, 200, all, false)
+			require.ErrorContains(t, err, key)
+			require.ErrorContains(t, err, "reading stream 1 at 100")
+			r.indexes = newIndexCache(r.indexes.ctx, &r.running, 1<<20, r.indexes.load)
+			r.blocks.evictUnused(time.Now().Add(time.Hour))
+		}
 	})
 }
 

@@ -58,6 +58,7 @@ func TestReadsAgreeWithAPlainSlice(t *testing.T) {
 		cfg.CacheBlockSize = rapid.SampledFrom([]int64{1, 5000, 1 << 20}).Draw(t, "block cache")
 		cfg.CacheIndexSize = rapid.SampledFrom([]int64{1, 1000, 1 << 20}).Draw(t, "index cache")
 		r := newReadTest(t, cfg)
+		r.small = rapid.SampledFrom([]int64{0, 5000, indexTail}).Draw(t, "small objects")
 		defer r.close()
 		ids := rapid.Custom(func(t *rapid.T) catalog.StreamID { return catalog.StreamID(rapid.IntRange(1, 3).Draw(t, "stream")) })
 		trimmed := map[catalog.StreamID]int64{}

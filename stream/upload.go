@@ -85,6 +85,7 @@ type uploader struct {
 	rate   uploadRate
 	writes chan struct{} // a token for each object that is being written
 	all    sync.WaitGroup
+	now    chan struct{} // closed: what need not be waited for
 
 	// Of the goroutine run: the newest block, and what says that the newest uploadBlocks are committed, oldest first.
 	last  *uploadJob
@@ -108,10 +109,10 @@ type forcedUpload struct {
 func newUploader(o uploaderOptions) *uploader {
 	u := &uploader{uploaderOptions: o, wake: make(chan struct{}, 1), writes: make(chan struct{}, uploadWrites)}
 	u.ctx, u.cancel = context.WithCancel(context.Background())
-	done := make(chan struct{})
-	close(done)
-	u.last = &uploadJob{prepared: done, committed: done}
-	u.under = slices.Repeat([]<-chan struct{}{done}, uploadBlocks)
+	u.now = make(chan struct{})
+	close(u.now)
+	u.last = &uploadJob{prepared: u.now, committed: u.now}
+	u.under = slices.Repeat([]<-chan struct{}{u.now}, uploadBlocks)
 	if u.cache != nil {
 		u.all.Go(u.run)
 	}

@@ -56,8 +56,7 @@ func (u *uploader) uploadRecords(ctx context.Context, records []Record) error {
 	}
 	restore := u.rate.lift()
 	defer restore()
-	now := u.last.committed // closed: nothing comes before it
-	j := &uploadJob{block: b, mayBegin: now, mayPrepare: now, mayCommit: now, prepared: make(chan struct{})}
+	j := &uploadJob{block: b, mayBegin: u.now, mayPrepare: u.now, mayCommit: u.now, prepared: make(chan struct{})}
 	_, err = u.commitBlock(ctx, j)
 	return err
 }
