@@ -207,11 +207,12 @@ func TestASplitThatIsInterruptedAnywhereIsDoneAgain(t *testing.T) {
 func TestASplitIsInterruptedTwice(t *testing.T) {
 	source := newOverflowing(t, true)
 	calls := openUntil(copyDir(t, source.fs), math.MaxInt)
-	for n := 0; n < calls; n += 3 {
+	for n := 0; n < calls; n += 5 {
 		fsys := copyDir(t, source.fs)
 		openUntil(fsys, n)
 		first := fsys.Crash(memfs.CrashOptions{KeepUnsynced: 0.5, Seed: uint64(n)})
-		for m := range openUntil(first.Crash(memfs.CrashOptions{}), math.MaxInt) {
+		again := openUntil(first.Crash(memfs.CrashOptions{}), math.MaxInt)
+		for m := n % 4; m < again; m += 4 {
 			second := first.Crash(memfs.CrashOptions{})
 			openUntil(second, m)
 			o := *source
