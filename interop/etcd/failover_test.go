@@ -1,6 +1,7 @@
 package etcd_test
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -17,10 +18,11 @@ type counting struct {
 	stop chan struct{}
 	done sync.WaitGroup
 
-	mu    sync.Mutex
-	acked int
-	ids   map[uint64]bool
-	errs  []error
+	mu      sync.Mutex
+	acked   int
+	unknown int // a node that fell behind what was truncated cannot learn what became of its entry
+	ids     map[uint64]bool
+	errs    []error
 }
 
 func startCounting(t *testing.T, logs []*meta.Log) *counting {
@@ -52,6 +54,8 @@ func (c *counting) step(t *testing.T, l *meta.Log, node int32, epoch int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
+	case errors.Is(err, meta.ErrOutcomeUnknown):
+		c.unknown++
 	case err != nil:
 		c.errs = append(c.errs, err)
 	case c.ids[results[0].ID]:
@@ -115,7 +119,10 @@ func TestF38_NothingIsLostOrDoubledWhenTheLeaderOfThreeChangesAmidAppends(t *tes
 		s, err := l.WaitApplied(t.Context(), last)
 		require.NoError(t, err)
 		kv, _ := s.Get("counter")
-		require.Equal(t, strconv.Itoa(load.total()), string(kv.Value), "what was acknowledged, and each once")
+		counted, err := strconv.Atoi(string(kv.Value))
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, counted, load.acked, "what was acknowledged is there")
+		require.LessOrEqual(t, counted, load.acked+load.unknown, "and each once")
 		snapshots = append(snapshots, string(s.EncodeSnapshot()))
 	}
 	require.Equal(t, snapshots[0], snapshots[1])

@@ -30,7 +30,7 @@ func (b *Backend) failed(ctx context.Context, err, otherwise error) error {
 	case b.life.Err() != nil:
 		return meta.ErrClosed
 	case ctx.Err() != nil:
-		return fmt.Errorf("%w: %w", otherwise, ctx.Err())
+		return fmt.Errorf("%w: %w: %s: %w", otherwise, ctx.Err(), b, err)
 	case errors.Is(err, rpctypes.ErrNoSpace), errors.Is(err, rpctypes.ErrGRPCNoSpace):
 		return fmt.Errorf("%w: %s: %w: raise etcd's quota or compact and defragment it, then disarm the alarm",
 			meta.ErrNoSpace, b, err)

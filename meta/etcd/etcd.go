@@ -71,13 +71,16 @@ func dial(c Config) (*Backend, error) {
 
 // prepare finds the log or makes it, asks again until etcd answers, and returns the revision at which it was there.
 func (b *Backend) prepare(ctx context.Context) (revision int64, err error) {
-	for {
+	for why := error(nil); ; {
 		revision, err = b.find(ctx)
 		if err == nil || !errors.Is(err, meta.ErrUnavailable) && !errors.Is(err, meta.ErrOutcomeUnknown) {
 			return revision, err
 		}
-		if pause(ctx, retryAfter) != nil {
-			return 0, err
+		if why == nil || ctx.Err() == nil { // what is told at the very end says less
+			why = err
+		}
+		if err := pause(ctx, retryAfter); err != nil {
+			return 0, fmt.Errorf("%w: no etcd has answered: %w: %w", meta.ErrUnavailable, err, why)
 		}
 	}
 }
