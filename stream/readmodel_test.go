@@ -1,10 +1,13 @@
 package stream
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,6 +50,77 @@ func TestF19_F52_ManyReadersWithACacheOfOneByte(t *testing.T) {
 		synctest.Wait()
 		require.Zero(t, r.blocks.size())
 		require.Zero(t, r.blocks.count())
+	})
+}
+
+// TestRD1_ReadsFindEveryRecordWhileBlocksMove appends faster than the log cache has room for, while blocks are uploaded,
+// become free and are evicted, and readers read whatever is confirmed: between memory and objects there is never a gap.
+func TestRD1_ReadsFindEveryRecordWhileBlocksMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := readConfig()
+		cfg.CacheWALSize, cfg.ObjectBlockSize, cfg.CacheBlockSize = 3<<20, 50<<10, 1<<20
+		r := newReadTest(t, cfg)
+		defer r.close()
+		room := make(chan struct{}, 1)
+		r.records.logCache.evicted = func() {
+			select {
+			case room <- struct{}{}:
+			default:
+			}
+		}
+		r.store.SetInjector(func(op faultstore.Op) faultstore.Fault {
+			return faultstore.Fault{Hook: func(ctx context.Context) { _ = pause(ctx, time.Duration(op.Index%7)*time.Millisecond) }}
+		})
+		u := newUploader(uploaderOptions{
+			data: r.store, catalog: r.memory.Memory, node: r.node, namespace: DefaultNamespace, cfg: cfg,
+			cache: r.records.logCache, committed: func(*cacheBlock) {}, failed: func(err error) { t.Error(err) },
+		})
+		defer u.close()
+		var confirmed [3]atomic.Int64
+		record := func(id, base int64) Record {
+			payload := make([]byte, 10<<10)
+			binary.BigEndian.PutUint64(payload, uint64(id<<32|base))
+			return Record{Stream: catalog.StreamID(id), Epoch: 4, Base: base, Count: 1, Payload: payload}
+		}
+		var all sync.WaitGroup
+		all.Go(func() {
+			for i := range int64(900) {
+				for r.records.cost() >= cfg.CacheWALSize {
+					<-room
+				}
+				if err := r.records.put(record(i%3, i/3), 0); err != nil {
+					t.Error(err)
+				}
+				confirmed[i%3].Store(i/3 + 1)
+				_ = pause(t.Context(), 100*time.Microsecond)
+			}
+		})
+		for i := range 8 {
+			all.Go(func() {
+				random := rand.New(rand.NewPCG(7, uint64(i)))
+				for range 150 {
+					_ = pause(t.Context(), time.Duration(random.IntN(1000))*time.Microsecond)
+					id := int64(random.IntN(3))
+					end := confirmed[id].Load()
+					if end == 0 {
+						continue
+					}
+					start := random.Int64N(end)
+					found, err := r.read(t.Context(), catalog.StreamID(id), start, end, random.IntN(300<<10), false)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					for k, got := range found {
+						if want := record(id, start+int64(k)); got.Base != want.Base || !bytes.Equal(got.Payload, want.Payload) {
+							t.Errorf("stream %d: got %d, want %d", id, got.Base, want.Base)
+						}
+					}
+				}
+			})
+		}
+		all.Wait()
+		require.Positive(t, r.store.Count(objstore.OpReadRange), "not all was in memory")
 	})
 }
 

@@ -167,6 +167,22 @@ type badView struct {
 	change func([]catalog.ObjectRange)
 }
 
+func TestBC4_AReaderAsksMetadataForFourObjectsAtATime(t *testing.T) {
+	runRead(t, nil, func(t *testing.T, r *readTest) {
+		for range 10 {
+			r.commit(10, 1)
+		}
+		asked := 0
+		counting := badView{r.memory.Memory.View(), func(o []catalog.ObjectRange) {
+			asked++
+			require.LessOrEqual(t, len(o), windowObjects)
+		}}
+		r.memory.setViews(slices.Repeat([]catalog.View{counting}, 100)...)
+		require.Equal(t, bases(0, 1000), r.get(1, 0, 1000, all))
+		require.Equal(t, 3, asked, "ten objects")
+	})
+}
+
 func TestBC4_F41_ObjectsThatDoNotFollowAreAnErrorAndNoLoop(t *testing.T) {
 	for name, change := range map[string]func(o []catalog.ObjectRange){
 		"a gap":                  func(o []catalog.ObjectRange) { o[1].Start += 10 },

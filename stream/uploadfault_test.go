@@ -94,6 +94,31 @@ func TestF27_ACommitThatIsRejectedStopsTheEngine(t *testing.T) {
 	})
 }
 
+func TestUP6_EveryOtherRefusalIsABrokenInvariant(t *testing.T) {
+	for _, refusal := range []error{
+		catalog.ErrObjectIDInUse, catalog.ErrExpiredEpoch, catalog.ErrStreamNotOpened, catalog.ErrStreamNotExist,
+		catalog.ErrInvalidArgument, catalog.ErrOffsetOutOfRange, errors.New("the metadata log is closed"),
+	} {
+		t.Run(refusal.Error(), func(t *testing.T) {
+			runUpload(t, nil, func(t *testing.T, u *uploadTest) {
+				u.memory.setInject(func(n int, _ string) catalogFault {
+					if n == 1 {
+						return catalogFault{err: refusal}
+					}
+					return catalogFault{}
+				})
+				u.addBlock(100, 1)
+				var rejected *CommitRejectedError
+				require.ErrorAs(t, u.failure(), &rejected)
+				require.ErrorIs(t, rejected, refusal)
+				require.ErrorIs(t, rejected, ErrEngineFailed)
+				require.NotErrorIs(t, rejected, ErrFenced)
+				require.Len(t, rejected.Commit.StreamObjects, 1)
+			})
+		})
+	}
+}
+
 func TestUP5_AnOwnerThatIsNoMoreStopsAndDeletesNothing(t *testing.T) {
 	for _, at := range []string{"prepare 1", "commit 1:0-10"} {
 		for _, refusal := range []error{catalog.ErrNodeEpochMismatch, catalog.ErrStreamFenced} {
