@@ -55,6 +55,11 @@ func (f factory) gaugeFunc(name, help string, value func() float64) {
 	f.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts(f.options(name, help)), value))
 }
 
+func (f factory) counterFunc(name, help string, value func() float64) {
+	f.note(Counter, name, help, nil)
+	f.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts(f.options(name, help)), value))
+}
+
 func (f factory) histogram(name, help string, buckets []float64) prometheus.Histogram {
 	f.note(Histogram, name, help, nil)
 	h := prometheus.NewHistogram(f.buckets(name, help, buckets))

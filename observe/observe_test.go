@@ -259,11 +259,14 @@ func TestTheFlusherIsAskedAtEachScrape(t *testing.T) {
 	stats := partition.FlusherStats{}
 	Flusher(r.registry, func() partition.FlusherStats { return stats })
 	require.Empty(t, r.samples(t))
-	stats = partition.FlusherStats{DirtyLogs: 1, BusyWorkers: 2, UnsyncedBytes: 3, Waiting: 4}
+	stats = partition.FlusherStats{DirtyLogs: 1, BusyWorkers: 2, UnsyncedBytes: 3, Waiting: 4, JournalRounds: 5, JournalBytes: 6, JournalGivenUp: true}
 	require.Equal(t, map[string]float64{
-		"tidemark_flusher_dirty_logs":      1,
-		"tidemark_flusher_busy_workers":    2,
-		"tidemark_flusher_unsynced_bytes":  3,
-		"tidemark_flusher_waiting_appends": 4,
+		"tidemark_flusher_dirty_logs":           1,
+		"tidemark_flusher_busy_workers":         2,
+		"tidemark_flusher_unsynced_bytes":       3,
+		"tidemark_flusher_waiting_appends":      4,
+		"tidemark_flusher_journal_rounds_total": 5,
+		"tidemark_flusher_journal_bytes_total":  6,
+		"tidemark_flusher_journal_given_up":     1,
 	}, r.samples(t))
 }

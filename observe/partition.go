@@ -82,4 +82,15 @@ func Flusher(registry prometheus.Registerer, stats func() partition.FlusherStats
 		func() float64 { return float64(stats().UnsyncedBytes) })
 	f.gaugeFunc("waiting_appends", "Appends that wait because too many bytes are unsynced.",
 		func() float64 { return float64(stats().Waiting) })
+	f.counterFunc("journal_rounds_total", "Syncs of the shared journal, each for several logs.",
+		func() float64 { return float64(stats().JournalRounds) })
+	f.counterFunc("journal_bytes_total", "Bytes of records that went into the shared journal.",
+		func() float64 { return float64(stats().JournalBytes) })
+	f.gaugeFunc("journal_given_up", "1 when the shared journal could not be written, and each log is synced by itself until the next start.",
+		func() float64 {
+			if stats().JournalGivenUp {
+				return 1
+			}
+			return 0
+		})
 }

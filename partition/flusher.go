@@ -134,6 +134,10 @@ type FlusherStats struct {
 	BusyWorkers   int   // syncing
 	UnsyncedBytes int64 // written and not synced, of all logs
 	Waiting       int   // appends that wait for room
+
+	JournalRounds  int64 // syncs of the shared journal so far
+	JournalBytes   int64 // of records in these
+	JournalGivenUp bool  // it could not be written, or a log could not be synced that it holds something of
 }
 
 // Stats returns a snapshot.
@@ -146,6 +150,10 @@ func (f *Flusher) Stats() FlusherStats {
 		BusyWorkers:   f.mu.workers - f.mu.idle,
 		UnsyncedBytes: held,
 		Waiting:       waiting,
+
+		JournalRounds:  f.journal.rounds.Load(),
+		JournalBytes:   f.journal.bytes.Load(),
+		JournalGivenUp: f.journal.gaveUp.Load(),
 	}
 }
 

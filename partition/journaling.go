@@ -140,7 +140,6 @@ func (f *Flusher) journalTurn() {
 	riders, err := f.gather()
 	if err == nil && len(riders) > 0 {
 		if err = j.writer.Commit(); err == nil {
-			j.rounds.Add(1)
 			gathered = f.keep(riders)
 		}
 	}
@@ -252,6 +251,7 @@ func (f *Flusher) nextDirty() *syncer {
 // keep notes what the journal holds now. It returns what has gathered in the logs and is worth writing to the device.
 func (f *Flusher) keep(riders []rider) (gathered []kafkalog.Tail) {
 	j := &f.journal
+	wrote := int64(0)
 	for _, r := range riders {
 		s := r.syncer
 		if r.tail.Size == 0 {
@@ -267,11 +267,15 @@ func (f *Flusher) keep(riders []rider) (gathered []kafkalog.Tail) {
 			gathered = append(gathered, s.since)
 			s.since = kafkalog.Tail{}
 		}
-		j.bytes.Add(r.tail.Size)
+		wrote += r.tail.Size
 		if !s.sides[j.side] {
 			s.sides[j.side] = true
 			j.holds[j.side] = append(j.holds[j.side], s)
 		}
+	}
+	if wrote > 0 {
+		j.rounds.Add(1)
+		j.bytes.Add(wrote)
 	}
 	return gathered
 }

@@ -102,6 +102,10 @@ func TestTheJournalSyncsManyLogsAtOnce(t *testing.T) {
 	inLogs, inJournal := syncsOf(calls)
 	require.Zero(t, inLogs)
 	require.Positive(t, inJournal)
+	stats := d.flusher.Stats()
+	require.Equal(t, int64(inJournal-1), stats.JournalRounds, "and one sync of its header")
+	require.Positive(t, stats.JournalBytes)
+	require.False(t, stats.JournalGivenUp)
 	for _, l := range logs {
 		require.Equal(t, Checkpoint{RecoveryPoint: 1, HighWatermark: 21}, l.Checkpoint())
 	}
@@ -194,6 +198,7 @@ func TestF10_WhenTheJournalFailsEveryLogIsSyncedByItself(t *testing.T) {
 		a.produce(t, logs, 10, "a")
 		require.Len(t, failures, 1)
 		require.ErrorIs(t, failures[0], errDevice)
+		require.True(t, d.flusher.Stats().JournalGivenUp)
 		for i, l := range logs {
 			require.Len(t, a[int32(i)], 10)
 			require.NoError(t, l.Failed())
