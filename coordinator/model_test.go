@@ -201,14 +201,19 @@ func (m *model) reset(c *modelClient) {
 // come again, with other members.
 func (m *model) doRestart() {
 	m.restart()
-	m.generations = map[int32]*modelGeneration{}
-	m.answers = map[coordinator.Ticket]coordinator.Answer{}
-	m.highest = 0
+	m.forgetGenerations()
 	for _, c := range m.clients {
 		c.join, c.sync = 0, 0
 		// A client whose connection breaks joins again before it syncs.
 		c.leads, c.members, c.gen = false, nil, 0
 	}
+}
+
+// forgetGenerations lets generations begin anew.
+func (m *model) forgetGenerations() {
+	m.generations = map[int32]*modelGeneration{}
+	m.answers = map[coordinator.Ticket]coordinator.Answer{}
+	m.highest = 0
 }
 
 // collect takes in what has been answered, and holds it against the rules.
@@ -323,6 +328,9 @@ func (m *model) checkOffsets(t *rapid.T) {
 // checkDescription holds what administrators see against itself.
 func (m *model) checkDescription(t *rapid.T) {
 	d := m.describe(modelGroup)
+	if d.State == coordinator.Dead { // a group that never got into the log is forgotten with its last member
+		m.forgetGenerations()
+	}
 	if d.State == coordinator.Empty || d.State == coordinator.Dead {
 		require.Empty(t, d.Members)
 	} else if d.State != coordinator.PreparingRebalance { // only ids may be out that nobody has used yet
