@@ -257,17 +257,12 @@ func (f *Flusher) keep(riders []rider) (gathered []kafkalog.Tail) {
 		if r.tail.Size == 0 {
 			continue
 		}
+		wrote += r.tail.Size
 		s.kept = r.tail
-		if s.since.Base != r.tail.Base || s.since.Position+s.since.Size != r.tail.Position {
-			s.since = r.tail
-		} else {
-			s.since.Size += r.tail.Size
-		}
-		if s.since.Size >= writeBackBytes {
+		if s.gather(r.tail); s.since.Size >= writeBackBytes {
 			gathered = append(gathered, s.since)
 			s.since = kafkalog.Tail{}
 		}
-		wrote += r.tail.Size
 		if !s.sides[j.side] {
 			s.sides[j.side] = true
 			j.holds[j.side] = append(j.holds[j.side], s)
@@ -278,6 +273,15 @@ func (f *Flusher) keep(riders []rider) (gathered []kafkalog.Tail) {
 		j.bytes.Add(wrote)
 	}
 	return gathered
+}
+
+// gather adds a tail to those before it, unless it does not follow them.
+func (s *syncer) gather(tail kafkalog.Tail) {
+	if s.since.Size > 0 && s.since.Base == tail.Base && s.since.Position+s.since.Size == tail.Position {
+		s.since.Size += tail.Size
+		return
+	}
+	s.since = tail
 }
 
 // settleSide syncs the logs of which a full side holds something, and frees the side.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-io/tidemark/kafkalog"
 	"github.com/tidemark-io/tidemark/partition/journal"
 	"github.com/tidemark-io/tidemark/vfs"
 	"github.com/tidemark-io/tidemark/vfs/faultfs"
@@ -282,4 +283,22 @@ func TestAJournalOfAnotherVersionIsLeftAsItIs(t *testing.T) {
 	after, err := vfs.ReadFile(d.mem, "data/"+journalFile)
 	require.NoError(t, err)
 	require.Equal(t, changed, after)
+}
+
+func TestWhatGathersInALogIsWrittenBackInLargePieces(t *testing.T) {
+	f := NewFlusher(FlusherOptions{})
+	defer f.Close()
+	s := &syncer{}
+	keep := func(base, position, size int64) []kafkalog.Tail {
+		return f.keep([]rider{{syncer: s, tail: kafkalog.Tail{Base: base, Position: position, Size: size}}})
+	}
+	const half = writeBackBytes / 2
+	require.Empty(t, keep(0, 0, half))
+	require.Equal(t, []kafkalog.Tail{{Position: 0, Size: 2 * half}}, keep(0, half, half))
+	require.Empty(t, keep(0, 2*half, half))
+	require.Empty(t, keep(0, 4*half, half), "what lies between was synced alone")
+	require.Equal(t, []kafkalog.Tail{{Position: 4 * half, Size: 2 * half}}, keep(0, 5*half, half))
+	require.Empty(t, keep(0, 6*half, half))
+	require.Empty(t, keep(9, 7*half, half), "another segment")
+	require.Equal(t, []kafkalog.Tail{{Base: 9, Position: 7 * half, Size: 2 * half}}, keep(9, 8*half, half))
 }
