@@ -199,6 +199,39 @@ func TestF62_TinyRecordsAndASlowStoreAreHeldBack(t *testing.T) {
 	})
 }
 
+// Free blocks stay in the log cache for readers, up to nine tenths of it. They give way to what is on its way, at once.
+func TestLC5_WhatIsCommittedHoldsUpNoAppend(t *testing.T) {
+	runCluster(t, func(c *cluster) {
+		c.config.CacheWALSize = 10 << 20
+		p := c.start(5)
+		s := p.stream()
+		for range 9 {
+			_, err := s.Append(c.Context(), 1, make([]byte, 1<<20))
+			require.NoError(c, err)
+		}
+		require.NoError(c, p.Upload(c.Context()))
+		require.Greater(c, p.cache.cost(), int64(5<<20))
+		gate := p.hold()
+		room, err := p.TryAdmit(8, 8<<20)
+		require.NoError(c, err)
+		room.Release()
+		var acks []*Ack
+		for range 8 {
+			room, err := p.TryAdmit(1, 1<<20)
+			require.NoError(c, err)
+			ack, err := s.Submit(room, 1, make([]byte, 1<<20))
+			require.NoError(c, err)
+			acks = append(acks, ack)
+		}
+		require.LessOrEqual(c, p.cache.cost(), int64(2<<20))
+		gate.Open()
+		for _, ack := range acks {
+			require.NoError(c, ack.Wait(c.Context()))
+		}
+		p.close()
+	})
+}
+
 // TestF15 lets an old PUT of a window take effect 20 s after the object was deleted.
 func TestF15_APutThatIsReplayedAfterItsDeleteIsIgnored(t *testing.T) {
 	runCluster(t, func(c *cluster) {

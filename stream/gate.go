@@ -11,10 +11,12 @@ import (
 //
 //	enter --> [ waiters, first come first served ] --> reserved --leave--> in the log cache
 type gate struct {
-	maxReserved int64        // bytes of records that may be on their way (WAL-9)
-	capacity    int64        // bytes that those and the log cache may have together (LC-7)
-	cached      func() int64 // the cost of the log cache; must not block
-	pressed     func()       // an append waits for the log cache; must not block
+	maxReserved int64 // bytes of records that may be on their way (WAL-9)
+	capacity    int64 // bytes that those and the log cache may have together (LC-7)
+	// cached is the cost of the log cache, which makes room for so much that is coming; it runs under the gate's lock.
+	// pressed is told that an append waits for the cache. Neither may block.
+	cached  func(coming int64) int64
+	pressed func()
 
 	mu struct {
 		sync.Mutex
@@ -30,7 +32,7 @@ type waiter struct {
 	err   error
 }
 
-func newGate(maxReserved, capacity int64, cached func() int64, pressed func()) *gate {
+func newGate(maxReserved, capacity int64, cached func(coming int64) int64, pressed func()) *gate {
 	return &gate{maxReserved: maxReserved, capacity: capacity, cached: cached, pressed: pressed}
 }
 
@@ -115,14 +117,16 @@ func (g *gate) fail(err error) {
 }
 
 func (g *gate) fitsLocked(bytes int64) bool {
-	return g.fitsLogLocked(bytes) && g.fitsCacheLocked()
+	return g.fitsLogLocked(bytes) && g.fitsCacheLocked(bytes)
 }
 
 func (g *gate) fitsLogLocked(bytes int64) bool {
 	return g.mu.reserved == 0 || g.mu.reserved+bytes <= g.maxReserved
 }
 
-func (g *gate) fitsCacheLocked() bool { return g.mu.reserved+g.cached() < g.capacity }
+func (g *gate) fitsCacheLocked(bytes int64) bool {
+	return g.mu.reserved+g.cached(g.mu.reserved+bytes) < g.capacity
+}
 
 // admitAndUnlock lets those at the head in for whom there is room.
 func (g *gate) admitAndUnlock() {
@@ -132,7 +136,7 @@ func (g *gate) admitAndUnlock() {
 		g.mu.reserved += w.bytes
 		close(w.done)
 	}
-	pressed := len(g.mu.waiters) > 0 && !g.fitsCacheLocked()
+	pressed := len(g.mu.waiters) > 0 && !g.fitsCacheLocked(g.mu.waiters[0].bytes)
 	g.mu.Unlock()
 	if pressed {
 		g.pressed()

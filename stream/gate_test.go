@@ -24,7 +24,7 @@ type gateTest struct {
 func runGate(t *testing.T, test func(t *testing.T, g *gateTest)) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gateTest{}
-		g.gate = newGate(100, 1000, func() int64 { return g.cost }, func() { g.pressed++ })
+		g.gate = newGate(100, 1000, func(int64) int64 { return g.cost }, func() { g.pressed++ })
 		test(t, g)
 	})
 }

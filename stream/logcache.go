@@ -178,18 +178,36 @@ func (c *logCache) markFree(b *cacheBlock) {
 
 // evictAndUnlock removes the oldest blocks that are free, while there is too much of them (LC-5).
 func (c *logCache) evictAndUnlock() {
+	n := c.evictLocked(0)
+	c.mu.Unlock()
+	if n > 0 {
+		c.evicted()
+	}
+}
+
+// evictLocked makes room for records that are about to come, and returns how many blocks went.
+func (c *logCache) evictLocked(coming int64) int {
 	n := 0
 	for n < len(c.mu.blocks) && c.mu.blocks[n].state == blockFree &&
-		(c.mu.cost*10 > c.capacity*9 || len(c.mu.blocks)-n > maxCacheBlocks) {
+		((c.mu.cost+coming)*10 > c.capacity*9 || len(c.mu.blocks)-n > maxCacheBlocks) {
 		c.mu.cost -= c.mu.blocks[n].cost
 		n++
 	}
 	clear(c.mu.blocks[:n])
 	c.mu.blocks = c.mu.blocks[n:]
-	c.mu.Unlock()
-	if n > 0 {
-		c.evicted()
+	return n
+}
+
+// makeRoom evicts free blocks for records that cost so much and are on their way here, as if they had come, and returns
+// what is left: free blocks hold up no append. It does not call evicted.
+func (c *logCache) makeRoom(coming int64) (cost int64) {
+	if cost := c.cost(); (cost+coming)*10 <= c.capacity*9 {
+		return cost
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.evictLocked(coming)
+	return c.mu.cost
 }
 
 // mergeLocked joins adjacent free blocks, more than mergeAbove at a time, into one that is no larger than a block may be

@@ -126,7 +126,7 @@ func (e *Engine) run(start int64) {
 	o := e.options
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.cache = newLogCache(o.Config, func() { e.gate.recheck() })
-	e.gate = newGate(o.Config.WALMaxUnflushed, o.Config.CacheWALSize, e.cache.cost, func() { e.uploader.kick() })
+	e.gate = newGate(o.Config.WALMaxUnflushed, o.Config.CacheWALSize, e.cache.makeRoom, func() { e.uploader.kick() })
 	e.trimmer = newWALTrimmer(o.Events, o.Config.WALTrimPersist, e.fail)
 	hooks := walHooks{proof: o.Proof, stored: e.stored, retried: o.Events.PutRetried}
 	e.wal = newWALWriter(o.WAL, e.prefix, e.node.Epoch, start, o.Config.walLimits(), hooks)
