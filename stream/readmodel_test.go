@@ -69,7 +69,7 @@ func TestRD1_ReadsFindEveryRecordWhileBlocksMove(t *testing.T) {
 			}
 		}
 		r.store.SetInjector(func(op faultstore.Op) faultstore.Fault {
-			return faultstore.Fault{Hook: func(ctx context.Context) { _ = pause(ctx, time.Duration(op.Index%7)*time.Millisecond) }}
+			return faultstore.Fault{Hook: func(ctx context.Context) { _ = pause(ctx, time.Duration(op.Index%7)*10*time.Millisecond) }}
 		})
 		u := newUploader(uploaderOptions{
 			data: r.store, catalog: r.memory.Memory, node: r.node, namespace: DefaultNamespace, cfg: cfg,
@@ -99,7 +99,7 @@ func TestRD1_ReadsFindEveryRecordWhileBlocksMove(t *testing.T) {
 			all.Go(func() {
 				random := rand.New(rand.NewPCG(7, uint64(i)))
 				for range 150 {
-					_ = pause(t.Context(), time.Duration(random.IntN(1000))*time.Microsecond)
+					_ = pause(t.Context(), time.Duration(random.IntN(5000))*time.Microsecond)
 					id := int64(random.IntN(3))
 					end := confirmed[id].Load()
 					if end == 0 {
