@@ -4,11 +4,14 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/objstore/faultstore"
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
@@ -316,5 +319,44 @@ func TestCompactionRunsInItsIntervals(t *testing.T) {
 		d.compactor(func(c *compactConfig) { c.plans.maxStreams = 1 }).run(ctx)
 		require.Empty(d, d.failures)
 		d.verify()
+	})
+}
+
+func TestObjectsThatSomebodyElseCompactedMeanwhileAreNoFailure(t *testing.T) {
+	inDepot(t, 1, func(d *depot) {
+		for range 3 {
+			d.set(run{0, 1, 10})
+		}
+		others := func(at int) { // do it all before the call of that number
+			calls := 0
+			var mu sync.Mutex
+			d.store.SetInjector(func(faultstore.Op) faultstore.Fault {
+				mu.Lock()
+				defer mu.Unlock()
+				if calls++; calls != at {
+					return faultstore.Fault{}
+				}
+				return faultstore.Fault{Hook: func(context.Context) {
+					d.setRound(d.compactor())
+					d.wait(11 * time.Minute)
+					d.cleanRound(d.cleaner())
+				}}
+			})
+		}
+		for at := 1; at <= 7; at++ { // three indexes, three reads, a write
+			others(at)
+			_, err := d.compactor().setRound(d.Context())
+			require.NoError(d, err)
+			d.store.SetInjector(nil)
+			require.LessOrEqual(d, len(d.sets()), 1) // none, once the stream is long enough for an object of its own
+			d.verify()
+			for range 2 {
+				d.set(run{0, 1, 10})
+			}
+		}
+		// One that is missing and in use is told.
+		require.NoError(d, d.base.Delete(d.Context(), DataKey(DefaultNamespace, d.sets()[0])))
+		_, err := d.compactor().setRound(d.Context())
+		require.ErrorIs(d, err, objstore.ErrNotFound)
 	})
 }

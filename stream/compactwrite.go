@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidemark-io/tidemark/objstore"
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
@@ -15,7 +16,8 @@ import (
 // (CP-9).
 var errUncovered = errors.New("compaction would lose data")
 
-// carryOut writes what a plan says and commits it: all of it, or nothing (CP-7 to CP-10).
+// carryOut writes what a plan says and commits it: all of it, or nothing (CP-7 to CP-10). It is no error when somebody else
+// replaced a source meanwhile: the next round sees what is left.
 func (c *compactor) carryOut(ctx context.Context, v catalog.View, kind string, plan compactionPlan) error {
 	begun := time.Now()
 	w := setWriter{compactor: c, commit: catalog.Commit{Object: catalog.NoObject, Compacted: plan.sources}}
@@ -29,9 +31,15 @@ func (c *compactor) carryOut(ctx context.Context, v catalog.View, kind string, p
 		if id, found := c.damagedSource(err); found {
 			c.damaged.add(id)
 		}
-		return err
+	} else {
+		err = c.settle(ctx, w.ids, func() error { return c.catalog.Commit(ctx, c.node, w.commit) })
 	}
-	if err := c.settle(ctx, w.ids, func() error { return c.catalog.Commit(ctx, c.node, w.commit) }); err != nil {
+	if errors.Is(err, objstore.ErrNotFound) || errors.Is(err, catalog.ErrInvalidArgument) {
+		if c.isReplaced(plan.sources) {
+			return nil
+		}
+	}
+	if err != nil {
 		return err
 	}
 	c.events.compacted(CompactedEvent{
@@ -39,6 +47,12 @@ func (c *compactor) carryOut(ctx context.Context, v catalog.View, kind string, p
 		BytesRead: w.read, BytesWritten: w.written, Took: time.Since(begun),
 	})
 	return nil
+}
+
+// isReplaced reports whether one of some stream-set objects is in use no more.
+func (c *compactor) isReplaced(sets []catalog.ObjectID) bool {
+	v := c.catalog.View()
+	return slices.ContainsFunc(sets, func(id catalog.ObjectID) bool { return !isSet(v, id) })
 }
 
 // setWriter writes the outputs of a plan and gathers the commit.

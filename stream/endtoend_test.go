@@ -308,7 +308,7 @@ func (w *world) maintain(ctx context.Context, life int) {
 // watch looks whether the bounds of a stream ever go back (F-36). Those that clients see are held against the model.
 func (w *world) watch(bounds map[catalog.StreamID]catalog.Stream) {
 	for now := range w.catalog.View().Streams() {
-		if before := bounds[now.ID]; now.Start < before.Start || now.End < before.End || now.Epoch < before.Epoch {
+		if before, seen := bounds[now.ID]; seen && (now.Start < before.Start || now.End < before.End || now.Epoch < before.Epoch) {
 			w.Errorf("stream %d went back from %+v to %+v", now.ID, before, now)
 		}
 		bounds[now.ID] = now
