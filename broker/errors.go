@@ -210,20 +210,17 @@ type codedError struct {
 func (e *codedError) Error() string { return e.text }
 
 // message is the text that goes with an error code, or nil. Of a partition whose files fail a client learns the kind of
-// failure: which file it was is in the server's log, for its operators. The backend has put its own failures into words.
+// failure: which file it was is in the server's log, for its operators. That the server keeps the space for other things, and
+// failures of the backend, have been put into words already.
 func message(err error) *string {
 	if err == nil {
 		return nil
 	}
 	text := err.Error()
-	if _, ofFiles := err.(*partition.StorageError); ofFiles {
-		switch {
-		case errors.Is(err, partition.ErrLowDisk):
-			text = partition.ErrLowDisk.Error()
-		case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	if _, ofFiles := err.(*partition.StorageError); ofFiles && !errors.Is(err, partition.ErrLowDisk) {
+		text = "the server's storage failed; its log says how"
+		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 			text = "the disk is full: delete topics or records, or add space"
-		default:
-			text = "the server's storage failed; its log says how"
 		}
 	}
 	return &text

@@ -62,7 +62,7 @@ func TestAClientIsNotToldWhereTheServersFilesAre(t *testing.T) {
 	for want, err := range map[string]error{
 		"the disk is full: delete topics or records, or add space": failed(syscall.ENOSPC),
 		"the server's storage failed; its log says how":            failed(syscall.EIO),
-		"too little space is left on the disk":                     failed(partition.ErrLowDisk),
+		"orders-0: append: too little space is left on the disk":   &partition.StorageError{Topic: "orders", Doing: "append", Err: partition.ErrLowDisk},
 		"while testing: no such thing":                             wrapped(errors.New("no such thing")),
 	} {
 		require.Equal(t, want, *message(err))
