@@ -396,6 +396,38 @@ func TestALoneAppendOfTheEngineCostsOnePutAndNothingElse_WAL3(t *testing.T) {
 	})
 }
 
+func TestEventsTellOfAnEnginesLife(t *testing.T) {
+	runCluster(t, func(c *cluster) {
+		first := c.start(5)
+		c.appendMany(first.stream(), 1)
+		first.kill()
+		p := c.prepare()
+		options := p.options(5)
+		var told []string
+		options.Events.Opened = func(e OpenedEvent) {
+			told = append(told, fmt.Sprintf("opened %v at window %d", e.Node, e.Start/Window))
+		}
+		options.Events.Acknowledged = func(e AcknowledgedEvent) {
+			told = append(told, fmt.Sprintf("window %d: %d records in %d bytes after %v", e.Window/Window, e.Records, e.Bytes, e.Waited))
+		}
+		var err error
+		p.Engine, err = Open(c.Context(), options)
+		require.NoError(c, err)
+		s := p.stream()
+		c.append(s, "alone")
+		c.submit(s, "to")
+		c.submit(s, "gether")
+		c.pass(c.config.WALBatchInterval)
+		require.Equal(c, []string{
+			"opened {5 2} at window 2",
+			"window 2: 1 records in 62 bytes after 0s",
+			"window 3: 2 records in 122 bytes after 5ms",
+		}, told)
+		require.Equal(c, 1, p.events.recovered().Records)
+		p.close()
+	})
+}
+
 func TestGroupCommit_OnePutForAllThatCameTogether(t *testing.T) {
 	runCluster(t, func(c *cluster) {
 		p := c.start(5)

@@ -193,6 +193,7 @@ func (s *Stream) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.mu.closed = true
 	s.mu.Unlock()
+	s.endFetches()
 	s.engine.forget(s)
 	return nil
 }
