@@ -3,6 +3,7 @@ package stream
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -148,6 +149,26 @@ func TestF62_TinyRecordsCostMoreThanTheirBytes(t *testing.T) {
 		c.add(9, 1, 10)
 	}
 	require.Equal(t, int64(10*(10+33+64)), c.cost(), "LC-3")
+}
+
+// TestF62_TheCacheTakesNoMoreMemoryThanItCounts compares the heap with the cost of records of 10 bytes.
+func TestF62_TheCacheTakesNoMoreMemoryThanItCounts(t *testing.T) {
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC() // what the first one found is swept
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	c := newCacheTest(t, DefaultConfig())
+	for c.cost() < 16<<20 {
+		for id := range catalog.StreamID(100) {
+			c.add(id, 1, 10)
+		}
+	}
+	require.Less(t, heap()-before, c.cost())
+	runtime.KeepAlive(c)
 }
 
 func TestLC4_Get(t *testing.T) {
