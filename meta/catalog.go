@@ -153,6 +153,9 @@ func wireCount(n int) uint32 {
 	return uint32(n)
 }
 
+// CatalogView returns the state as the stream engine sees it, for tools that have no log.
+func (s *State) CatalogView() catalog.View { return catalogView{s} }
+
 // catalogView is a [State] as a [catalog.View].
 type catalogView struct{ *State }
 

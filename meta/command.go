@@ -5,7 +5,8 @@ package meta
 //   - topics: [CreateTopic], [AdoptTopic], [DeleteTopic], [CreatePartitions], [SetTopicConfigs], [RaiseLeaderEpochs]
 //   - nodes: [RegisterNode], [AnnounceLevel], [RaiseLevel], [OpenWAL], [CloseWAL]
 //   - streams and objects: [CreateStreams], [OpenStream], [TrimStream], [CloseStream], [DeleteStream], [PrepareObjects],
-//     [CommitObjects], [CompactStream], [ExpirePrepared], [CleanDestroyed]
+//     [CommitObjects], [CompactStream], [ExpirePrepared], [CleanDestroyed], [TransferStream], [CompleteTransfer],
+//     [PlaceStream]
 //   - ids and pairs: [AllocateProducerIDs], [RaiseProducerIDs], [PutKv], [PutKvIfAbsent], [DeleteKv], [DeleteKvIfMatches],
 //     [CasKv]
 //
@@ -34,7 +35,10 @@ const (
 	numPutKv               = 12
 	numPutKvIfAbsent       = 13
 	numDeleteKv            = 14
+	numTransferStream      = 15
+	numCompleteTransfer    = 16
 	numCreateStreams       = 17
+	numPlaceStream         = 18
 	numDeleteKvIfMatches   = 19
 	numAllocateProducerIDs = 20
 	numCasKv               = 21
@@ -122,6 +126,12 @@ func decodeStreamCommand(r *reader, number uint8) Command {
 		return ExpirePrepared{}
 	case numCleanDestroyed:
 		return CleanDestroyed{Objects: r.objects()}
+	case numTransferStream:
+		return TransferStream{Stream: r.stream(), From: r.i32(), To: r.i32()}
+	case numCompleteTransfer:
+		return CompleteTransfer{Stream: r.stream(), Epoch: r.i64()}
+	case numPlaceStream:
+		return PlaceStream{Stream: r.stream()}
 	case numOpenWAL:
 		return OpenWAL{Node: r.i32(), NodeEpoch: r.i64(), Start: r.i64()}
 	case numCloseWAL:

@@ -119,7 +119,7 @@ func (c CreateStreams) apply(t *transition) Result {
 	}
 	first := t.next.nextStreamID
 	for range c.Count {
-		t.putStream(&streamRow{Stream: catalog.Stream{ID: catalog.StreamID(t.next.nextStreamID), Epoch: -1, Node: -1}})
+		t.putStream(&streamRow{Stream: catalog.Stream{ID: catalog.StreamID(t.next.nextStreamID), Epoch: neverOpened, Node: -1}})
 		t.next.nextStreamID++
 	}
 	return Result{ID: first, Count: uint64(c.Count)}
@@ -139,6 +139,10 @@ func (c OpenStream) apply(t *transition) Result {
 		return reject(StreamFenced, "stream %d is at epoch %d of node %d", c.Stream, row.Epoch, row.Node)
 	case row.Opened:
 		return reject(StreamNotClosed, "stream %d is open on node %d", c.Stream, row.Node)
+	}
+	t.leavePlace(row)
+	if pending, is := t.next.transfers.get(c.Stream); is && pending.To == catalog.NodeID(c.Node) {
+		t.next.transfers = t.next.transfers.remove(c.Stream)
 	}
 	opened := *row
 	opened.Epoch, opened.Opened, opened.Node = c.Epoch, true, catalog.NodeID(c.Node)
@@ -201,7 +205,9 @@ func (c DeleteStream) apply(t *transition) Result {
 	case row.Epoch != c.Epoch:
 		return reject(ExpiredEpoch, "stream %d is at epoch %d, not %d", c.Stream, row.Epoch, c.Epoch)
 	}
+	t.leavePlace(row)
 	t.next.streams = t.next.streams.remove(c.Stream)
+	t.next.transfers = t.next.transfers.remove(c.Stream)
 	t.destroyObjectsOf(row)
 	t.releaseSetsOf(row)
 	return Result{}

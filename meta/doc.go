@@ -30,7 +30,7 @@
 //	 10         RegisterNode
 //	 11         CleanDestroyed
 //	 12 -  14   PutKv, PutKvIfAbsent, DeleteKv
-//	 15 -  18   CreateStreams 17; the placement of streams
+//	 15 -  18   TransferStream 15, CompleteTransfer 16, CreateStreams 17, PlaceStream 18
 //	 19         DeleteKvIfMatches
 //	 20         AllocateProducerIDs
 //	 21         CasKv

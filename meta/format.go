@@ -74,6 +74,8 @@ type Entry struct {
 // DeleteStream 5    N, stream, epoch                                   list of operation u8, list of dead object
 // OpenWAL 22        N, start                        ExpirePrepared 9   nothing
 // CloseWAL 23       N, start                        CleanDestroyed 11  list of object
+// PlaceStream 18    stream                          TransferStream 15  stream, from i32, to i32
+//                                                   CompleteTransfer 16  stream, epoch
 
 // Encode returns the entry's bytes. It fails if a string is not UTF-8 or the number of commands is out of range.
 func (e Entry) Encode() ([]byte, error) {

@@ -192,6 +192,12 @@ func (s *State) dump() map[string]any {
 	for l := range s.NodeLevels() {
 		out[fmt.Sprint("level of ", l.Node)] = l
 	}
+	for id, n := range s.placed.all() {
+		out[fmt.Sprint("placed ", id)] = n
+	}
+	for id, transfer := range s.Transfers() {
+		out[fmt.Sprint("transfer ", id)] = transfer
+	}
 	out["marks"], out["level"] = s.Destroyed(1000), s.level
 	out["sizes"] = []int{s.topics.len(), s.topicIDs.len(), s.topicNames.len(), s.nodes.len(), s.kv.len()}
 	return out
@@ -240,7 +246,7 @@ func TestML1_WhatANewerVersionWroteIsNamedAsSuch(t *testing.T) {
 		{"command", entry, 38, 200, VersionError{What: "command type", Got: 200, Known: 120}},
 		{"command that this build does not have", entry, 38, 1, VersionError{What: "command type", Got: 1, Known: 120}},
 		{"snapshot", snapshot, 4, 3, VersionError{What: "snapshot version", Got: 3, Known: 2}},
-		{"transfers", snapshot, 61 + 7*8, 4, VersionError{What: "number of transfers in the snapshot", Got: 4}},
+		{"tables", snapshot, 61 + 8*8, 4, VersionError{What: "number of tables in the snapshot", Got: 4}},
 		{"level of an entry", raise, 39, 7, VersionError{What: "level of the metadata", Got: 7, Known: 1}},
 		{"level of a snapshot", leveled, len(leveled) - 4 - 8 - 4, 7, VersionError{What: "level of the metadata", Got: 7, Known: 1}},
 	} {

@@ -61,7 +61,8 @@ func (s *State) nodeLevel(node int32) Level {
 func levelOf(c Command) Level {
 	switch c.Type() {
 	case numOpenStream, numTrimStream, numCloseStream, numDeleteStream, numPrepareObjects, numCommitObjects,
-		numCompactStream, numExpirePrepared, numCleanDestroyed, numCreateStreams, numOpenWAL, numCloseWAL:
+		numCompactStream, numExpirePrepared, numCleanDestroyed, numCreateStreams, numOpenWAL, numCloseWAL,
+		numTransferStream, numCompleteTransfer, numPlaceStream:
 		return LevelStreams
 	}
 	return LevelTopics

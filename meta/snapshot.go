@@ -19,13 +19,14 @@ package meta
 //	 5 stream objects       stream, end order  13 ACLs        rows to come
 //	 6 destroyed objects    mark order         14 quotas      rows to come
 //	 7 kv                   key order          15 levels      node order
-//	 8 transfers            rows to come
+//	 8 transfers            stream order
 //
 //	stream     id i64, epoch i64, start i64, end i64, opened bool, node i32, list of (epoch i64, start i64)
 //	node       id i32, epoch i64, incarnation 16 bytes, address str, slots u32, wal epoch i64, wal start u64
 //	prepared   object i64, deadline ms i64
 //	set        object i64, node i32, size i64, attributes u32, committed ms i64, data ms i64, list of range
 //	object     stream object, data ms i64              (ranges and stream objects: see wire_objects.go)
+//	transfer   stream i64, from node i32, to node i32
 //	destroyed  mark u64, object i64, operation u8, marked ms i64
 //	kv         key str, version u64, value blob
 //	topic      id 16 bytes, name str, created ms i64, config version u64, list of (name str, value str) in name order,
@@ -55,7 +56,7 @@ func sections() []section {
 		{"stream objects", func(s *State) int { return s.objects.len() }, encodeStreamObjects, decodeStreamObjects, 60},
 		{"destroyed objects", func(s *State) int { return s.destroyed.len() }, encodeDestroyed, decodeDestroyed, 25},
 		{"kv", func(s *State) int { return s.kv.len() }, encodeKVs, decodeKVs, 17},
-		comingSection("transfers"),
+		{"transfers", func(s *State) int { return s.transfers.len() }, encodeTransfers, decodeTransfers, 16},
 		comingSection("tables"),
 		comingSection("buckets"),
 		{"topics", func(s *State) int { return s.topics.len() }, encodeTopics, decodeTopics, 49},

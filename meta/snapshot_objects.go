@@ -24,7 +24,7 @@ func encodeStreams(s *State, w *writer) {
 }
 
 func decodeStreams(s *State, r *reader, rows int) {
-	opened := map[catalog.NodeID]int{}
+	opened, placed := map[catalog.NodeID]int{}, map[catalog.NodeID]int{}
 	var b treeBuilder[catalog.StreamID, *streamRow]
 	for range rows {
 		row := &streamRow{Stream: catalog.Stream{
@@ -39,14 +39,42 @@ func decodeStreams(s *State, r *reader, rows int) {
 		if r.err != nil {
 			return
 		}
-		if row.Opened {
+		switch {
+		case row.Opened:
 			opened[row.Node]++
+		case row.Epoch == neverOpened && row.Node >= 0:
+			placed[row.Node]++
 		}
 	}
 	s.streams = b.tree()
 	for node, n := range opened {
 		s.opened = s.opened.set(node, n)
 	}
+	for node, n := range placed {
+		s.placed = s.placed.set(node, n)
+	}
+}
+
+func encodeTransfers(s *State, w *writer) {
+	for id, transfer := range s.transfers.all() {
+		w.i64(int64(id))
+		w.i32(int32(transfer.From))
+		w.i32(int32(transfer.To))
+	}
+}
+
+func decodeTransfers(s *State, r *reader, rows int) {
+	var b treeBuilder[catalog.StreamID, Transfer]
+	for range rows {
+		id := r.stream()
+		if !b.add(id, Transfer{catalog.NodeID(r.i32()), catalog.NodeID(r.i32())}) {
+			r.fail("the transfer of stream %d is out of order", id)
+		}
+		if r.err != nil {
+			return
+		}
+	}
+	s.transfers = b.tree()
 }
 
 func encodePrepared(s *State, w *writer) {

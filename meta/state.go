@@ -28,6 +28,8 @@ type State struct {
 
 	streams   tree[catalog.StreamID, *streamRow]
 	opened    tree[catalog.NodeID, int] // streams that a node has open, if any
+	placed    tree[catalog.NodeID, int] // streams that a node was given and has not opened, if any
+	transfers tree[catalog.StreamID, Transfer]
 	prepared  tree[catalog.ObjectID, int64]
 	sets      tree[catalog.ObjectID, setRow]
 	objects   tree[catalog.ObjectID, *catalog.StreamObjectState]

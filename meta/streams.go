@@ -49,6 +49,9 @@ func (s *State) Streams() iter.Seq[catalog.Stream] {
 	}
 }
 
+// Transfers yields the streams that are asked to go over to another node, in the order of their ids.
+func (s *State) Transfers() iter.Seq2[catalog.StreamID, Transfer] { return s.transfers.all() }
+
 // StreamCount is how many streams there are.
 func (s *State) StreamCount() int { return s.streams.len() }
 

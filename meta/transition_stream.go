@@ -33,12 +33,7 @@ func (t *transition) putStream(row *streamRow) { t.next.streams = t.next.streams
 
 // countOpened adds to the number of streams that a node has open.
 func (t *transition) countOpened(node catalog.NodeID, change int) {
-	n, _ := t.next.opened.get(node)
-	if n += change; n == 0 {
-		t.next.opened = t.next.opened.remove(node)
-		return
-	}
-	t.next.opened = t.next.opened.set(node, n)
+	t.next.opened = counted(t.next.opened, node, change)
 }
 
 // addPart makes records known as part of a stream that exists. Those behind its end move the end.

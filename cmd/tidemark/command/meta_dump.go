@@ -13,8 +13,8 @@ func newMetaDump() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dump [TABLE...]",
 		Short: "Print what a metadata log says, table by table",
-		Long: `Print the state of a metadata log: nodes, topics, keys, streams, stream-sets, stream-objects, prepared and destroyed, or
-the tables that are named. A log with a damaged entry is printed up to it, and the exit code is 1.
+		Long: `Print the state of a metadata log: nodes, topics, keys, streams, transfers, stream-sets, stream-objects, prepared and
+destroyed, or the tables that are named. A log with a damaged entry is printed up to it, and the exit code is 1.
 
 The log is the file in the data directory of a stopped server, or the one in etcd that --meta-url names, at any time.
 Nothing is written.`,

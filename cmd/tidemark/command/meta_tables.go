@@ -47,6 +47,7 @@ func metaTables() []metaTable {
 		{"topics", []string{"TOPIC", "ID", "PARTITIONS", "LEADER-EPOCHS", "CREATED", "VERSION", "SETTINGS"}, topicRows},
 		{"keys", []string{"KEY", "VERSION", "BYTES", "VALUE"}, keyRows},
 		{"streams", []string{"STREAM", "STATE", "EPOCH", "NODE", "START", "END", "EPOCHS"}, streamRows},
+		{"transfers", []string{"STREAM", "FROM", "TO"}, transferRows},
 		{"stream-sets", []string{"OBJECT", "NODE", "SIZE", "COMPOSITE", "COMMITTED", "DATA", "RANGES"}, setRows},
 		{"stream-objects", []string{"OBJECT", "STREAM", "START", "END", "SIZE", "COMPOSITE", "DATA"}, objectRows},
 		{"prepared", []string{"OBJECT", "UNTIL"}, preparedRows},
@@ -181,6 +182,22 @@ func streamRows(s *meta.State) []metaRow {
 	rows := []metaRow{}
 	for t := range s.Streams() {
 		rows = append(rows, streamRow{t.ID, t.Opened, t.Epoch, t.Node, t.Start, t.End, append([]catalog.EpochStart{}, t.Epochs...)})
+	}
+	return rows
+}
+
+type transferRow struct {
+	Stream catalog.StreamID `json:"stream"`
+	From   catalog.NodeID   `json:"from"`
+	To     catalog.NodeID   `json:"to"`
+}
+
+func (r transferRow) cells() []any { return []any{r.Stream, r.From, r.To} }
+
+func transferRows(s *meta.State) []metaRow {
+	rows := []metaRow{}
+	for id, transfer := range s.Transfers() {
+		rows = append(rows, transferRow{id, transfer.From, transfer.To})
 	}
 	return rows
 }
