@@ -33,7 +33,9 @@ type CompactedEvent struct {
 	// Sources and Outputs count objects, BytesRead and BytesWritten what went over the wire.
 	Sources, Outputs        int
 	BytesRead, BytesWritten int64
-	Took                    time.Duration
+	// Excluded is how many objects were left for the next round, to keep the limits of one (CP-4).
+	Excluded int
+	Took     time.Duration
 }
 
 // CleanedEvent is a round of the cleaner.

@@ -256,6 +256,7 @@ func TestWhatALimitKeepsOutIsForTheNextRound(t *testing.T) {
 		}
 		c := d.compactor(func(c *compactConfig) { c.plans.maxStreams = 3 })
 		require.True(d, d.setRound(c), "CP-12")
+		require.Equal(d, 2, d.done[0].Excluded, "CP-4")
 		require.Len(d, d.sets(), 3)
 		require.False(d, d.setRound(c))
 	})

@@ -43,7 +43,7 @@ func (c *compactor) carryOut(ctx context.Context, v catalog.View, kind string, p
 		return err
 	}
 	c.events.compacted(CompactedEvent{
-		Kind: kind, Stream: -1, Sources: len(plan.sources), Outputs: len(w.ids),
+		Kind: kind, Stream: -1, Sources: len(plan.sources), Outputs: len(w.ids), Excluded: len(plan.excluded),
 		BytesRead: w.read, BytesWritten: w.written, Took: time.Since(begun),
 	})
 	return nil
