@@ -118,6 +118,22 @@ func TestWhatAFileLostIsPutBackAndTheJournalIsGone(t *testing.T) {
 	require.Zero(t, done)
 }
 
+// A process that starts again on the same machine reads what a failed fsync dropped, as if it were on the disk.
+func TestWhatAFailedFsyncDroppedIsWrittenAgain(t *testing.T) {
+	m := newFS(t)
+	addRound(t, newWriter(t, m), piece(0, 0, "records"))
+	write(t, m, recordFile(0), "records")
+	require.NoError(t, m.SyncDir("data"))
+	f, err := m.Open(recordFile(0), vfs.ReadWrite)
+	require.NoError(t, err)
+	f.(interface{ DropUnsynced() }).DropUnsynced()
+	require.NoError(t, f.Close())
+	done, err := journal.Replay(options(m))
+	require.NoError(t, err)
+	require.Zero(t, done.Written, "nothing was missing")
+	require.Equal(t, "records", read(t, m.CrashClean(), recordFile(0)))
+}
+
 func TestASideIsBegunAgainOnlyOnceItIsFree(t *testing.T) {
 	m := newFS(t)
 	w := newWriter(t, m)

@@ -172,7 +172,8 @@ func (r *replay) leave(file, reason string) {
 	}
 }
 
-// restorePiece writes the records of one entry unless they are there. reason says why the file is not theirs.
+// restorePiece writes the records of one entry, also if they are there, and returns how many bytes were missing. reason says
+// why the file is not theirs.
 func (r *replay) restorePiece(file vfs.File, e located) (written int64, reason string, err error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -190,7 +191,9 @@ func (r *replay) restorePiece(file vfs.File, e located) (written int64, reason s
 		return 0, "", err
 	}
 	if bytes.Equal(want, have) {
-		return 0, "", nil
+		// They may have been read from memory alone: after a failed fsync the next one succeeds without them.
+		_, err = file.WriteAt(want, e.Position)
+		return 0, "", err
 	}
 	at, later, err := laterBatch(want, file, e.Position, info.Size())
 	if err != nil {
