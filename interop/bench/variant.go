@@ -129,6 +129,10 @@ func tidemarkBinary(dir string) (string, error) {
 	return server.BuildTidemark(in, dir)
 }
 
+// kafkaSettings are Kafka's own defaults again where the tests have others: a broker under load that misses its heartbeats for a
+// second must not be taken for dead.
+var kafkaSettings = map[string]string{"broker.session.timeout.ms": "9000", "broker.heartbeat.interval.ms": "2000"}
+
 // newServer prepares a server of a kind, kafka or tidemark, with its data in a new directory.
 func newServer(kind, binary, data string) (*server.Server, error) {
 	in, err := server.Installed()
@@ -139,7 +143,7 @@ func newServer(kind, binary, data string) (*server.Server, error) {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
 	if kind == "kafka" {
-		return server.NewKafka(in, server.KafkaOptions{Dir: data, Heap: kafkaHeap})
+		return server.NewKafka(in, server.KafkaOptions{Dir: data, Heap: kafkaHeap, Settings: kafkaSettings})
 	}
 	return server.NewTidemark(server.TidemarkOptions{Dir: data, Binary: binary})
 }
