@@ -95,7 +95,7 @@ func commandGroups() []commandGroup {
 			newTopic(), newProduce(), newConsume(), newGroup(), newCluster(), newBench(),
 		}},
 		{"Files, objects and metadata, offline:", []*cobra.Command{
-			newLog(), newObject(), newWAL(), newImport(), newMeta(), newBackup(), newRestore(), newRecover(),
+			newLog(), newObject(), newWAL(), newCheck(), newImport(), newMeta(), newBackup(), newRestore(), newRecover(),
 		}},
 		{helpGroup, []*cobra.Command{newVersion(), newCompletion(), newReference()}},
 	}
