@@ -52,7 +52,7 @@ func (e *Engine) Node() catalog.Node { return e.node }
 // Err is why the engine takes no appends, nil while it does. After a failure it matches [ErrWALFailed], and besides that
 // [ErrFenced] if another process has taken the node over, or [ErrEngineFailed] if an invariant is broken. What was not
 // acknowledged then may or may not be found by recovery. The owner closes the engine and opens another one, which gets a
-// new epoch.
+// new epoch. After [Engine.Close] of a sound engine it matches [ErrClosed].
 func (e *Engine) Err() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -61,7 +61,7 @@ func (e *Engine) Err() error {
 
 // fail ends the engine for the first error: nothing is acknowledged any more. It does not block.
 func (e *Engine) fail(err error) {
-	if !errors.Is(err, ErrWALFailed) {
+	if !errors.Is(err, ErrWALFailed) && !errors.Is(err, ErrClosed) {
 		err = fmt.Errorf("%w: %w", ErrWALFailed, err)
 	}
 	e.mu.Lock()

@@ -42,6 +42,10 @@ func TestF61_ACleanCloseUnderLoadLeavesNothingToRecover(t *testing.T) {
 
 		trace := p.wal.Trace(nil)
 		require.NoError(c, p.Close(c.Context()), "closed twice")
+		for _, err := range []error{p.Err(), streams[0].Err()} {
+			require.ErrorIs(c, err, ErrClosed)
+			require.NotErrorIs(c, err, ErrWALFailed)
+		}
 		_, err := p.CreateStreams(c.Context(), 1)
 		require.ErrorIs(c, err, ErrClosed)
 		require.Empty(c, trace.String())
