@@ -183,6 +183,18 @@ func TestBC4_AReaderAsksMetadataForFourObjectsAtATime(t *testing.T) {
 	})
 }
 
+func TestAReaderRemembersNoMoreUnitsThanItSoonNeeds(t *testing.T) {
+	runRead(t, nil, func(t *testing.T, r *readTest) {
+		r.commit(10*3*windowUnits, 1)
+		end := int64(100 * 3 * windowUnits)
+		require.Equal(t, bases(0, 10), r.get(1, 0, 10, 1))
+		s := r.readers.take(1, 10)
+		require.Len(t, s.units, windowUnits)
+		r.keep(s)
+		require.Equal(t, bases(10, end), r.get(1, 10, end, all))
+	})
+}
+
 func TestBC4_F41_ObjectsThatDoNotFollowAreAnErrorAndNoLoop(t *testing.T) {
 	for name, change := range map[string]func(o []catalog.ObjectRange){
 		"a gap":                  func(o []catalog.ObjectRange) { o[1].Start += 10 },

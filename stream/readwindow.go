@@ -9,8 +9,12 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// windowObjects is how many objects a reader asks metadata for at once (BC-4).
-const windowObjects = 4
+const (
+	// windowObjects is how many objects a reader asks metadata for at once (BC-4).
+	windowObjects = 4
+	// windowUnits is how many units of an object a reader looks up at once: it remembers no more than it soon needs.
+	windowUnits = 128
+)
 
 // NotContinuousError is data that do not go on where they must: neither memory nor the objects that metadata name hold the
 // offset that comes next. It matches [ErrNotContinuous].
@@ -52,7 +56,7 @@ type readWindow struct {
 	view    uint64 // index of the newest view that was asked
 }
 
-// more finds the units of the next object. It reports false if there are none: no object holds the offset at the window's
+// more finds the next units, of one object. It reports false if there are none: no object holds the offset at the window's
 // end, or its index is not in memory and how says not to wait. The error is a [*NotContinuousError], the context's or that
 // of the load.
 func (w *readWindow) more(ctx context.Context, o *objectReader, how howToLook) (bool, error) {
@@ -80,7 +84,10 @@ func (w *readWindow) more(ctx context.Context, o *objectReader, how howToLook) (
 	if err != nil {
 		return false, err
 	}
-	w.units, w.end, w.objects = append(w.units, units...), next.End, w.objects[1:]
+	w.units, w.end = append(w.units, units...), units[len(units)-1].entry.End()
+	if w.end >= next.End {
+		w.objects = w.objects[1:]
+	}
 	return true, nil
 }
 
@@ -99,8 +106,8 @@ func (w *readWindow) ask(v catalog.View) error {
 	return nil
 }
 
-// unitsOf returns an object's units of a stream that cover [from, o.End), for a stream's range of which metadata say that
-// the object holds it.
+// unitsOf returns an object's units of a stream that cover [from, o.End), or the first windowUnits of them, for a range of
+// which metadata say that the object holds it.
 func unitsOf(l objectLayout, id catalog.StreamID, from int64, o catalog.ObjectRange) ([]unitSource, error) {
 	entries := l.entries
 	first := sort.Search(len(entries), func(i int) bool {
@@ -108,7 +115,7 @@ func unitsOf(l objectLayout, id catalog.StreamID, from int64, o catalog.ObjectRa
 	})
 	var units []unitSource
 	next := from
-	for i := first; next < o.End; i++ {
+	for i := first; next < o.End && len(units) < windowUnits; i++ {
 		if i == len(entries) || entries[i].Stream != id || entries[i].Start > next || i > first && entries[i].Start != next {
 			return nil, &NotContinuousError{id, next, fmt.Sprintf("the index of object %d does not have it", o.Object)}
 		}
