@@ -107,7 +107,7 @@ func fullDisk(t *testing.T, d disk) {
 	}
 	err := create(t, h, 1, "more")
 	require.ErrorIs(t, err, kerr.KafkaStorageError)
-	require.Regexp(t, "too little space is left on the disk|the disk is full", err.Error())
+	require.Regexp(t, "delete topics or records|too little space is left on the disk", err.Error())
 	load.Pause()
 	verify(t, h, l, "on the full disk")
 	deleted, err := kadm.NewClient(client(t, h)).DeleteTopics(within(t), "victim")
