@@ -128,3 +128,20 @@ func TestCloseAtEachStepThatCrashesLosesNothing(t *testing.T) {
 		}
 	}
 }
+
+// A store that lists what it does not have is asked again with pauses, as long as the context allows.
+func TestAnObjectThatIsListedAndNeverThereDoesNotSpin(t *testing.T) {
+	runCluster(t, func(c *cluster) {
+		p := c.start(5)
+		c.appendMany(p.stream(), 1)
+		p.kill()
+		next := c.prepare()
+		next.wal.SetInjector(faultstore.When(func(op faultstore.Op) bool { return op.Kind == objstore.OpReadRange },
+			faultstore.Always(faultstore.Fault{Err: objstore.ErrNotFound})))
+		ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
+		defer cancel()
+		_, err := Open(ctx, next.options(5))
+		require.ErrorIs(c, err, context.DeadlineExceeded)
+		require.LessOrEqual(c, next.wal.Calls(), 130)
+	})
+}

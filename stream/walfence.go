@@ -26,6 +26,7 @@ type walTakeover struct {
 	ended  int64 // the epoch that ends
 	start  int64 // where its log begins
 	by     int64 // the epoch that ends it
+	again  int   // how often it has begun again, since an object vanished
 }
 
 // walRun is what a takeover found: the objects of the windows from From to To, without a gap. A fence stands at To.
@@ -52,6 +53,7 @@ type walSurvey struct {
 // Limits of a takeover.
 const (
 	headerReaders = 16          // headers that are read at once
+	freeLooks     = 3           // how often it begins again at once
 	gapLooks      = 5           // how often a gap is looked at again (WAL-16)
 	gapPause      = time.Second // before each time
 )
@@ -67,6 +69,9 @@ func (t *walTakeover) end(ctx context.Context) (walRun, error) {
 		var gap *WALGapError
 		switch {
 		case errors.Is(err, errVanished):
+			if err := t.lookAgain(ctx); err != nil {
+				return walRun{}, err
+			}
 		case errors.As(err, &gap) && gaps < gapLooks:
 			gaps++
 			if err := pause(ctx, gapPause); err != nil {
@@ -76,6 +81,15 @@ func (t *walTakeover) end(ctx context.Context) (walRun, error) {
 			return run, err
 		}
 	}
+}
+
+// lookAgain comes before a takeover begins again. What vanished was deleted by a writer that cannot commit any more, so
+// that ends soon; should a store list for longer what it does not have, it is not asked without a pause.
+func (t *walTakeover) lookAgain(ctx context.Context) error {
+	if t.again++; t.again <= freeLooks {
+		return nil
+	}
+	return pause(ctx, gapPause)
 }
 
 // tryEnd is steps 3 to 5 once: errVanished has them begin again, a [*WALGapError] a few times.

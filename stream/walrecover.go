@@ -43,6 +43,9 @@ func (r *walRecovery) recover(ctx context.Context, ended, start int64) (Recovere
 			err = replay.flush(ctx)
 		}
 		if errors.Is(err, errVanished) {
+			if err := takeover.lookAgain(ctx); err != nil {
+				return RecoveredEvent{}, err
+			}
 			continue // it was trimmed meanwhile (WAL-27)
 		}
 		e := replay.found
