@@ -6,7 +6,7 @@ LDFLAGS := -s -w -X github.com/tidemark-io/tidemark/cmd/tidemark/command.version
 FUZZTIME ?= 60s
 CUTS    ?= 100
 
-.PHONY: build release test cuts lint interop bench bench-kafka nightly fuzz clean
+.PHONY: build release test cuts lint interop bench bench-kafka bench-flusher nightly fuzz clean
 
 build: ## bin/tidemark, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tidemark ./cmd/tidemark
@@ -38,6 +38,9 @@ bench: ## benchmarks of the parts; compare two runs with benchstat
 bench-kafka: ## the whole server beside Apache Kafka; writes the table in docs/benchmarks.md
 	./interop/setup.sh
 	./bench/kafka.sh
+
+bench-flusher: ## acknowledgements by the number of partitions written to at once, beside Apache Kafka; writes docs/benchmarks.md
+	./bench/flusher.sh
 
 fuzz: ## every fuzz target for FUZZTIME each
 	@set -e; for pkg in $$($(GO) list ./...); do \
