@@ -17,7 +17,11 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, // a bucket's client keeps its connections for a while, closed or not
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
+}
 
 // change returns a copy of b with the bytes at a position replaced.
 func change(b []byte, at int, with ...byte) []byte {
