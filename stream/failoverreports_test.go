@@ -3,6 +3,7 @@ package stream_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,10 +125,10 @@ func TestF35_ARecoveryGoesOnWhileOthersCompactAndClean(t *testing.T) {
 		reader := p.openReader()
 		b, killB := p.open(2)
 		defer killB()
-		calls := 0
+		var calls atomic.Int32 // the engine's background asks too
 		reader.SetInjector(func(faultstore.Op) faultstore.Fault {
 			return faultstore.Fault{Hook: func(ctx context.Context) {
-				if calls++; calls > 20 {
+				if calls.Add(1) > 20 {
 					return
 				}
 				_ = a.Compact(ctx) // refused as soon as the takeover has begun
@@ -142,7 +143,7 @@ func TestF35_ARecoveryGoesOnWhileOthersCompactAndClean(t *testing.T) {
 		require.NoError(p, err)
 		require.NoError(p, c.Failover(p.Context(), 1))
 		reader.SetInjector(nil)
-		require.Greater(p, calls, 5)
+		require.Greater(p, calls.Load(), 5)
 		s = p.openStream(c, id)
 		require.EqualValues(p, 60, s.Confirm())
 		p.read(s, 0)
