@@ -16,7 +16,9 @@
 //	        cut. flush.messages and flush.ms keep Kafka's meaning: the append that fills flush.messages waits for a sync,
 //	        and flush.ms syncs in the background.
 //
-// A [Flusher] does the syncing for all logs of a process: it keeps the set of dirty logs and a bounded number of workers.
+// A [Flusher] does the syncing for all logs of a process: it keeps the set of dirty logs and a bounded number of workers. When
+// several logs are dirty their new records go into a journal that they share, and one sync of that takes the place of one of each (see
+// package journal); the logs' own files are synced later, before the journal's space is used again.
 // An append is not a goroutine and not a channel: all appends that ride on one sync share one [Append.Done] channel.
 //
 // A failed sync is final for its log until the log is opened again: the appends that waited for it and every later one get
@@ -33,5 +35,5 @@
 //
 // No lock but Log.appending is held over I/O, and a sync runs under none.
 //
-// Start reading at log.go (what a log is and its life), append.go, flusher.go and watermark.go.
+// Start reading at log.go (what a log is and its life), append.go, flusher.go, journaling.go and watermark.go.
 package partition

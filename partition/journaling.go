@@ -146,7 +146,9 @@ func (f *Flusher) journalTurn() {
 	switch {
 	case errors.Is(err, journal.ErrFull):
 		j.full.Store(true)
-		j.full.Store(j.writer.Full()) // a side may just have become free
+		if !j.writer.Full() { // a side has just become free
+			j.full.Store(false)
+		}
 	case err != nil:
 		j.giveUp(err)
 	}
@@ -189,10 +191,15 @@ func (f *Flusher) gather() (riders []rider, err error) {
 		if s == nil {
 			break
 		}
-		r := rider{syncer: s, round: s.begin()}
-		if !r.fits(room) {
+		r := rider{syncer: s, round: s.take()}
+		size, ok := r.prepare()
+		if !ok || size > int64(j.roundBytes()) {
 			f.syncAlone(s, r.round)
 			continue
+		}
+		if size > room {
+			f.putBack(s, r.round)
+			break
 		}
 		if len(riders) == 0 {
 			if err := f.beginRound(); err != nil {
@@ -203,22 +210,22 @@ func (f *Flusher) gather() (riders []rider, err error) {
 			f.syncAlone(s, r.round)
 			continue
 		}
-		room -= journal.EntrySize(r.tail.Size)
+		room -= size
 		riders = append(riders, r)
 	}
 	return riders, nil
 }
 
-// fits finds out what the log has for the journal, and reports false if it is not for it: too much, or nothing that anybody waits
-// for, or more than the bytes of one file.
-func (r *rider) fits(room int64) bool {
+// prepare finds out what the log has for the journal, and how much of a round that takes. It reports false if it is nothing for
+// the journal: too much, or nothing that anybody waits for, or more than the bytes of one file.
+func (r *rider) prepare() (size int64, ok bool) {
 	s := r.syncer
 	tail, ok := s.tail()
 	if tail.Base == s.kept.Base {
 		tail = tail.From(s.kept.Position + s.kept.Size)
 	}
 	r.tail = tail
-	return ok && r.round.appends > 0 && tail.Size <= journalLogBytes && journal.EntrySize(tail.Size) <= room
+	return journal.EntrySize(tail.Size), ok && r.round.appends > 0 && tail.Size <= journalLogBytes
 }
 
 func (r *rider) addTo(w *journal.Writer) error {
@@ -240,6 +247,14 @@ func (f *Flusher) beginRound() error {
 	f.ended.Go(func() { f.settleSide(1-side, settled) })
 	j.side, j.holds[side] = side, nil
 	return nil
+}
+
+// putBack makes a log dirty again whose round was taken and did not go into the journal's.
+func (f *Flusher) putBack(s *syncer, taken *round) {
+	s.taken = taken
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.dirty.push(s)
 }
 
 func (f *Flusher) nextDirty() *syncer {

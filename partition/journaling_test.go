@@ -241,6 +241,26 @@ func TestALogMayBeDeletedWhileTheJournalHoldsSomethingOfIt(t *testing.T) {
 	require.NoError(t, d.stop())
 }
 
+func TestWhatDoesNotFitIntoARoundGoesIntoTheNext(t *testing.T) {
+	d := journaledDisk(t, 512<<10) // rounds of 64 KiB
+	logs := d.openAll(20)
+	calls := d.faults.Trace(func(op faultfs.Op) bool { return op.Kind == faultfs.OpSync })
+	value := strings.Repeat("v", 5<<10)
+	var waiting []*Append
+	for _, l := range logs {
+		a, err := l.Append(t.Context(), one(value), AppendOptions{Acks: -1})
+		require.NoError(t, err)
+		waiting = append(waiting, a)
+	}
+	for _, a := range waiting {
+		require.NoError(t, a.Wait(t.Context()))
+	}
+	inLogs, inJournal := syncsOf(calls)
+	require.Positive(t, inJournal)
+	require.Zero(t, inLogs)
+	require.NoError(t, d.stop())
+}
+
 func TestLargeAppendsAndCompactedTopicsGoPastTheJournal(t *testing.T) {
 	for name, settings := range map[string]map[string]string{
 		"large": nil, "compacted": {"cleanup.policy": "compact"},

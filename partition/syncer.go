@@ -105,13 +105,19 @@ func (s *syncer) activateLocked() {
 
 // run syncs the log once. A worker calls it.
 func (s *syncer) run() {
+	r := s.take()
+	end, err := s.sync()
+	s.complete(r, end, err)
+}
+
+// take closes the open round for joining and returns it, or the one that the worker before took and did not sync.
+func (s *syncer) take() *round {
 	r := s.taken
 	s.taken = nil
 	if r == nil {
 		r = s.begin()
 	}
-	end, err := s.sync()
-	s.complete(r, end, err)
+	return r
 }
 
 // complete ends a round: everything below end is durable, or the sync failed.
