@@ -143,7 +143,7 @@ func TestF35_ARecoveryGoesOnWhileOthersCompactAndClean(t *testing.T) {
 		require.NoError(p, err)
 		require.NoError(p, c.Failover(p.Context(), 1))
 		reader.SetInjector(nil)
-		require.Greater(p, calls.Load(), 5)
+		require.Greater(p, calls.Load(), int32(5))
 		s = p.openStream(c, id)
 		require.EqualValues(p, 60, s.Confirm())
 		p.read(s, 0)
