@@ -200,7 +200,8 @@ func (o Options) check() error {
 
 func (c Config) check() error {
 	for name, positive := range map[string]int64{
-		"WALBatchBytes": int64(c.WALBatchBytes), "WALMaxUnflushed": c.WALMaxUnflushed, "WALReadahead": c.WALReadahead, "WALRecoverBlock": c.WALRecoverBlock,
+		"WALBatchBytes": int64(c.WALBatchBytes), "WALMaxUnflushed": c.WALMaxUnflushed,
+		"WALReadahead": c.WALReadahead, "WALRecoverBlock": c.WALRecoverBlock,
 		"WALTrimPersist": int64(c.WALTrimPersist), "WALMaxPutAge": int64(c.WALMaxPutAge),
 		"CacheWALSize": c.CacheWALSize, "CacheBlockSize": c.CacheBlockSize, "CacheIndexSize": c.CacheIndexSize,
 		"CacheMaxStreams": int64(c.CacheMaxStreams), "UploadThreshold": c.UploadThreshold,
