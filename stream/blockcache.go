@@ -71,6 +71,7 @@ func (u *unit) isPending() bool {
 // unitLoad is one range GET, for units that lie side by side. Their records share its bytes, which are free once none of
 // the units is in the cache.
 type unitLoad struct {
+	number int64 // counts the loads of the cache
 	units  []*unit
 	cancel context.CancelFunc
 	live   int   // how many of the units are in the cache
@@ -94,6 +95,7 @@ type blockCache struct {
 		sync.Mutex
 		units    map[unitKey]*unit
 		cost     int64     // of all units, those on their way included, and of those that share bytes with them
+		loads    int64     // how many were begun
 		finished list.List // of *unit, the one finished last first
 		used     list.List // of *unit, the one used last first
 		done     int64     // cost of the finished ones
@@ -191,7 +193,8 @@ func countAdjacent(units []*unit) int {
 // startLocked begins the GET of units that lie side by side.
 func (c *blockCache) startLocked(units []*unit) {
 	ctx, cancel := context.WithCancel(c.ctx)
-	load := &unitLoad{units: units, cancel: cancel, live: len(units)}
+	c.mu.loads++
+	load := &unitLoad{number: c.mu.loads, units: units, cancel: cancel, live: len(units)}
 	for _, u := range units {
 		u.load, u.loading = load, true
 	}
@@ -343,6 +346,13 @@ func (c *blockCache) evictUnused(now time.Time) (left bool) {
 		}
 	}
 	return len(c.mu.units) > 0
+}
+
+// loads is how many loads were begun so far.
+func (c *blockCache) loads() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.loads
 }
 
 // free is how much room there is, what can be given up at once included.

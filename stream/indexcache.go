@@ -57,17 +57,22 @@ func newIndexCache(
 	return c
 }
 
-// get returns an object's index, and loads it if needed.
+// get returns an object's index, and loads it if needed. A load that others began and that fails is tried anew (BC-8).
 func (c *indexCache) get(ctx context.Context, o catalog.ObjectRange) (objectLayout, error) {
-	c.mu.Lock()
-	s := c.slotLocked(o)
-	s.waiting++
-	c.mu.Unlock()
-	defer c.leave(s)
-	if err := await(ctx, s.done); err != nil {
-		return objectLayout{}, err
+	for {
+		c.mu.Lock()
+		s, mine := c.slotLocked(o)
+		s.waiting++
+		c.mu.Unlock()
+		err := await(ctx, s.done)
+		c.leave(s)
+		if err != nil {
+			return objectLayout{}, err
+		}
+		if s.err == nil || mine {
+			return s.layout, s.err
+		}
 	}
-	return s.layout, s.err
 }
 
 // peek returns an object's index if it is there, and starts nothing.
@@ -86,19 +91,19 @@ func (c *indexCache) peek(id catalog.ObjectID) (objectLayout, bool) {
 func (c *indexCache) prefetch(o catalog.ObjectRange) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s := c.slotLocked(o); s.place == nil && s.waiting == 0 {
+	if s, _ := c.slotLocked(o); s.place == nil && s.waiting == 0 {
 		s.waiting++ // the load itself, so that it goes on without others
 	}
 }
 
 // slotLocked finds the slot of an object, or makes one and starts the load. It counts as used now.
-func (c *indexCache) slotLocked(o catalog.ObjectRange) *indexSlot {
-	s := c.mu.slots[o.Object]
+func (c *indexCache) slotLocked(o catalog.ObjectRange) (s *indexSlot, started bool) {
+	s = c.mu.slots[o.Object]
 	if s != nil {
 		if s.place != nil {
 			c.mu.used.MoveToFront(s.place)
 		}
-		return s
+		return s, false
 	}
 	s = &indexSlot{object: o.Object, done: make(chan struct{})}
 	ctx, cancel := context.WithCancel(c.ctx)
@@ -109,7 +114,7 @@ func (c *indexCache) slotLocked(o catalog.ObjectRange) *indexSlot {
 		layout, err := c.load(ctx, o)
 		c.finish(s, layout, err)
 	})
-	return s
+	return s, true
 }
 
 // finish keeps what was loaded, or forgets what failed.

@@ -234,6 +234,7 @@ func (o *objectReader) readObjects(
 func (o *objectReader) readUnits(
 	ctx context.Context, s *seqReader, start, end int64, maxBytes int,
 ) ([]Record, error) {
+	begun := o.blocks.loads()
 	n, err := s.plan(ctx, o, start, end, maxBytes, lookAndWait)
 	switch {
 	case n == 0 && err == nil:
@@ -250,12 +251,10 @@ func (o *objectReader) readUnits(
 	s.grow(o.cfg, n)
 	s.readAhead(ctx, o, n, time.Now())
 	c := collector{next: start, end: end, left: int64(maxBytes)}
-	for _, u := range s.held[:n] {
-		if err := await(ctx, u.done); err != nil {
+	for i := range n {
+		u, err := s.wait(ctx, o.blocks, i, begun)
+		if err != nil {
 			return c.found, err
-		}
-		if u.err != nil {
-			return c.found, u.err
 		}
 		more, err := c.add(u)
 		if err != nil {

@@ -70,6 +70,22 @@ func (s *seqReader) hold(c *blockCache, n int) {
 	}
 }
 
+// wait returns the i-th unit, which is held, once it is loaded. If a load fails that was begun before the cache had begun
+// the given number of them, so that others wanted it first, it is tried anew (BC-8).
+func (s *seqReader) wait(ctx context.Context, c *blockCache, i int, begun int64) (*unit, error) {
+	for {
+		u := s.held[i]
+		if err := await(ctx, u.done); err != nil {
+			return nil, err
+		}
+		if u.err == nil || u.load.number > begun {
+			return u, u.err
+		}
+		c.release(u, false)
+		s.held[i] = c.hold(s.units[i : i+1])[0]
+	}
+}
+
 // inMemory returns the i-th unit, of which all before are held, if it is there or on its way for this reader; otherwise nil.
 func (s *seqReader) inMemory(c *blockCache, i int) *unit {
 	if i < len(s.held) && s.held[i] != nil {

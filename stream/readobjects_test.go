@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -282,6 +283,35 @@ func TestBC8_AFailedLoadIsNotKept(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestBC8_AFailedLoadOfOthersIsTriedAnew(t *testing.T) {
+	for at, failing := range map[string]int64{"index": 1, "unit": 2} {
+		t.Run(at, func(t *testing.T) {
+			runRead(t, nil, func(t *testing.T, r *readTest) {
+				r.commit(10, 1)
+				var reads atomic.Int64
+				release := make(chan struct{})
+				r.store.SetInjector(func(op faultstore.Op) faultstore.Fault {
+					if op.Kind == objstore.OpReadRange && reads.Add(1) == failing {
+						return faultstore.Fault{Hook: func(context.Context) { <-release }, Err: objstore.ErrTransient}
+					}
+					return faultstore.Fault{}
+				})
+				began, joined := make(chan error), make(chan []int64)
+				go func() {
+					_, err := r.read(t.Context(), 1, 0, 100, all, false)
+					began <- err
+				}()
+				synctest.Wait()
+				go func() { joined <- r.get(1, 0, 100, all) }()
+				synctest.Wait()
+				close(release)
+				require.ErrorIs(t, <-began, objstore.ErrTransient)
+				require.Equal(t, bases(0, 100), <-joined)
+			})
+		})
+	}
 }
 
 func TestBC8_WhoCancelsFailsNobodyElse(t *testing.T) {
