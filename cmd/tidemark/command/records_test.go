@@ -2,6 +2,8 @@ package command
 
 import (
 	"context"
+	"encoding/binary"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
@@ -203,17 +205,47 @@ func TestF40_ReadingToTheEndFinishesWhereCompactionLeftAHole(t *testing.T) {
 	require.Equal(t, "", done(t, "", "consume", "t", "-e", "--from", "50", "--server", server))
 }
 
+func TestF68_APayloadThatCannotBeReadIsAnErrorAndNoHang(t *testing.T) {
+	dir := t.TempDir()
+	n, err := node.Open(within(t), node.Config{DataDir: dir, NodeID: 1, Kafka: []node.Listener{{Listen: "127.0.0.1:0"}}})
+	require.NoError(t, err)
+	done(t, "a\n", "produce", "t", "--server", n.Addrs().Kafka.String())
+	require.NoError(t, n.Close(context.Background()))
+	spoilt := batch.NewBuilder(batch.BuilderOptions{BaseOffset: 1})
+	spoilt.Add(1_700_000_000_000, nil, []byte("this is no gzip"))
+	b, err := spoilt.Build()
+	require.NoError(t, err)
+	const attributes, checksum, checked = 21, 17, 21
+	b[attributes+1] |= byte(batch.Gzip)
+	binary.BigEndian.PutUint32(b[checksum:], crc32.Checksum(b[checked:], crc32.MakeTable(crc32.Castagnoli)))
+	appendAt(t, filepath.Join(dir, "t-0"), b, 1)
+
+	server := startServerIn(t, dir)
+	done(t, "after\n", "produce", "t", "--server", server)
+	got := tidemark(t, "", "consume", "t", "-e", "--from", "1", "--server", server)
+	require.Equal(t, ExitFailed, got.Code)
+	require.Empty(t, got.Out)
+	require.Contains(t, got.Err, "partition 0: ")
+	require.Equal(t, "after\n", done(t, "", "consume", "t", "-e", "--from", "2", "--server", server), "what is behind it can be read")
+}
+
 // hollow appends to a log what compaction leaves of a batch none of whose records is kept: offsets 2 to 99, and no record.
 func hollow(t *testing.T, dir string) {
 	t.Helper()
-	env := kafkalog.NewEnv(kafkalog.EnvOptions{})
-	l, err := kafkalog.Open(env, dir, kafkalog.Options{Clean: true})
-	require.NoError(t, err)
 	b := batch.NewBuilder(batch.BuilderOptions{BaseOffset: 2, HasProducer: true, ProducerID: 7, LastOffsetDelta: 97})
 	b.Add(1_700_000_000_000, nil, []byte("gone"))
 	whole, err := b.Build()
 	require.NoError(t, err)
-	_, err = l.AppendVerbatimAt(batch.RetainEmpty(whole.Header()), 2)
+	appendAt(t, dir, batch.RetainEmpty(whole.Header()), 2)
+}
+
+// appendAt appends a batch to the log of a partition that no server has open.
+func appendAt(t *testing.T, dir string, b batch.Batch, offset int64) {
+	t.Helper()
+	env := kafkalog.NewEnv(kafkalog.EnvOptions{})
+	l, err := kafkalog.Open(env, dir, kafkalog.Options{Clean: true})
+	require.NoError(t, err)
+	_, err = l.AppendVerbatimAt(b, offset)
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 	require.NoError(t, env.Close())

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 )
 
@@ -61,15 +62,16 @@ func TestAMistakeInTheCallIsExitCodeTwoAndSaysWhereToLook(t *testing.T) {
 
 func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 	root := newRoot(Streams{})
-	for _, c := range append(root.Commands(), root) {
-		for _, sub := range append(c.Commands(), c) {
-			if sub.Hidden || sub.Name() == "version" {
-				continue
-			}
-			require.NotEmpty(t, sub.Short, sub.CommandPath())
-			require.NotContains(t, sub.Short, "\n", sub.CommandPath())
-			require.NotEmpty(t, sub.Example, sub.CommandPath())
+	commands := []*cobra.Command{root}
+	for len(commands) > 0 {
+		c := commands[0]
+		commands = append(commands[1:], c.Commands()...)
+		if c.Hidden {
+			continue
 		}
+		require.NotEmpty(t, c.Short, c.CommandPath())
+		require.NotContains(t, c.Short, "\n", c.CommandPath())
+		require.NotEmpty(t, c.Example, c.CommandPath())
 	}
 	help := done(t, "", "--help")
 	require.Contains(t, help, "A server:")

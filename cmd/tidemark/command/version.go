@@ -40,7 +40,9 @@ func newVersion() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "version",
 		Short: "Print what this binary is",
-		Args:  noArguments,
+		Example: `  tidemark version
+  tidemark version --output json`,
+		Args: noArguments,
 	}
 	output := addOutputFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
