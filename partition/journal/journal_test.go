@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,6 +19,7 @@ import (
 	"github.com/tidemark-io/tidemark/batch"
 	"github.com/tidemark-io/tidemark/partition/journal"
 	"github.com/tidemark-io/tidemark/vfs"
+	"github.com/tidemark-io/tidemark/vfs/faultfs"
 	"github.com/tidemark-io/tidemark/vfs/memfs"
 )
 
@@ -393,4 +395,19 @@ func FuzzReplayOfAnyBytesIsRefusedOrPutsBackWhatTheySay(f *testing.F) {
 		require.NoError(t, gone)
 		require.Empty(t, read(t, m, recordFile(0)))
 	})
+}
+
+func TestAFullDiskKeepsNothingFromBeingReplayedThatIsThere(t *testing.T) {
+	m := newFS(t)
+	addRound(t, newWriter(t, m), piece(0, 0, "records"))
+	write(t, m, recordFile(0), "records")
+	o := options(faultfs.New(m, faultfs.FailMatching(faultfs.OpWriteAt, "*", syscall.ENOSPC)))
+	_, err := journal.Replay(o)
+	require.NoError(t, err)
+
+	addRound(t, newWriter(t, m), piece(0, 7, "more"))
+	_, err = journal.Replay(o)
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	_, err = m.Stat(file)
+	require.NoError(t, err, "what is missing stays in the journal")
 }
