@@ -130,23 +130,37 @@ func TestApiVersionsSendsAClientAwayThatExpectsAnother(t *testing.T) {
 }
 
 func TestF73_ManyConnectionsAtOnce(t *testing.T) {
-	const n = 500
+	const sockets, pipes = 500, 4500 // a process may not have the descriptors for more sockets
+	const n = sockets + pipes
 	r := newRig(t)
 	addr := r.listen()
 	var clients sync.WaitGroup
-	for range n {
+	ask := func(nc net.Conn) {
+		defer nc.Close()
+		req := at(5, kmsg.NewPtrApiVersionsRequest())
+		req.ClientSoftwareName, req.ClientSoftwareVersion = "a", "1"
+		do[*kmsg.ApiVersionsResponse](&client{t: t, conn: nc}, req)
+	}
+	open := make(chan struct{})
+	for range pipes {
+		nc := r.dialRaw()
 		clients.Go(func() {
+			<-open // all of them, then all at once
+			ask(nc)
+		})
+	}
+	for range sockets {
+		clients.Go(func() {
+			<-open
 			nc, err := net.Dial("tcp", addr)
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			defer nc.Close()
-			req := at(5, kmsg.NewPtrApiVersionsRequest())
-			req.ClientSoftwareName, req.ClientSoftwareVersion = "a", "1"
-			do[*kmsg.ApiVersionsResponse](&client{t: t, conn: nc}, req)
+			ask(nc)
 		})
 	}
+	close(open)
 	clients.Wait()
 	r.stop()
 	require.Len(t, r.events.closed, n)

@@ -271,6 +271,27 @@ func TestRequestsThatWaitForEachOthersRoomAllEnd(t *testing.T) {
 	})
 }
 
+func TestTheQueueTellsWhatIsHeldAndWhoWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(o *Options) { o.SocketRequestMaxBytes, o.QueuedMaxRequestBytes = 4<<20, 8<<20 }) // 1 MiB for Produce
+		topic := r.topic("t", 1, nil)
+		require.Zero(t, r.server.Queue())
+		all := share{intake: r.server.produce.bytes}
+		require.NoError(t, all.growTo(t.Context(), all.intake.capacity))
+		c := r.dial()
+		req := produceTo(13, topic, 0, -1, records(strings.Repeat("x", 100_000)))
+		sent := make(chan int32, 1)
+		go func() { sent <- c.send(req) }()
+		synctest.Wait()
+		require.Equal(t, Queue{Bytes: all.held, Waiting: 1}, r.server.Queue())
+		all.release()
+		c.receive(req, <-sent)
+		synctest.Wait()
+		require.Zero(t, r.server.Queue())
+		r.stop()
+	})
+}
+
 func TestTheRequestBudgetIsFreeWhileAnAnswerWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := newHeldDisk(memfs.New())

@@ -72,6 +72,7 @@ func (n *Node) openBroker(ctx context.Context) error {
 		closeAll(open)
 		return err
 	}
+	observe.Queue(n.reg, server.Queue)
 	for i, l := range open {
 		n.show(func(s *shown) {
 			s.listeners = append(s.listeners, admin.Listener{

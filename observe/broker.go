@@ -63,6 +63,15 @@ func Broker(registry prometheus.Registerer, log *slog.Logger) broker.Events {
 	}
 }
 
+// Queue observes the memory of requests in work. It is asked at each scrape.
+func Queue(registry prometheus.Registerer, queue func() broker.Queue) {
+	f := factory{registry, "kafka"}
+	f.gaugeFunc("queued_request_bytes", "Bytes that requests in work hold of queued.max.request.bytes.",
+		func() float64 { return float64(queue().Bytes) })
+	f.gaugeFunc("waiting_requests", "Requests that wait, unread, because those in work hold queued.max.request.bytes.",
+		func() float64 { return float64(queue().Waiting) })
+}
+
 type requestMetrics struct {
 	done, failed, in, out *prometheus.CounterVec
 	latency               *prometheus.HistogramVec

@@ -254,6 +254,18 @@ func TestAStoppedMetadataLogIsVisible(t *testing.T) {
 	}, r.samples(t))
 }
 
+func TestTheQueueOfRequestsIsAskedAtEachScrape(t *testing.T) {
+	r := newRig()
+	var queue broker.Queue
+	Queue(r.registry, func() broker.Queue { return queue })
+	require.Empty(t, r.samples(t))
+	queue = broker.Queue{Bytes: 1, Waiting: 2}
+	require.Equal(t, map[string]float64{
+		"tidemark_kafka_queued_request_bytes": 1,
+		"tidemark_kafka_waiting_requests":     2,
+	}, r.samples(t))
+}
+
 func TestTheFlusherIsAskedAtEachScrape(t *testing.T) {
 	r := newRig()
 	stats := partition.FlusherStats{}

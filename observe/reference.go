@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tidemark-io/tidemark/broker"
 	"github.com/tidemark-io/tidemark/partition"
 )
 
@@ -54,6 +55,7 @@ func Reference() []Metric {
 	Groups(l, new(DetailVar), func() []GroupState { return nil })
 	Flusher(l, func() partition.FlusherStats { return partition.FlusherStats{} })
 	Broker(l, quiet)
+	Queue(l, func() broker.Queue { return broker.Queue{} })
 	_, _ = NewTraces(l, quiet, TraceOptions{}) // without an endpoint nothing fails
 	Meta(l, quiet)
 	slices.SortFunc(l.metrics, func(a, b Metric) int { return cmp.Compare(a.Name, b.Name) })
