@@ -22,9 +22,9 @@ const (
 )
 
 // TestGroupsSurviveKill9InTheMiddleOfRebalances kills the server while six consumers of a group rebalance.
-// INTEROP_GROUP_KILLS is how often for each kind of group, 3 unless set; the full count is 10.
+// INTEROP_GROUP_KILLS is how often for each of the two kinds of group, 5 unless set; the full count is 10.
 func TestGroupsSurviveKill9InTheMiddleOfRebalances(t *testing.T) {
-	kills := int(fromEnv(t, "INTEROP_GROUP_KILLS", 3))
+	kills := int(fromEnv(t, "INTEROP_GROUP_KILLS", 5))
 	seed := fromEnv(t, "INTEROP_CRASH_SEED", time.Now().UnixNano())
 	t.Logf("INTEROP_CRASH_SEED=%d", seed)
 	s := start(t)
