@@ -3,15 +3,11 @@ package s3
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"os"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
-	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-io/tidemark/interop/server"
@@ -68,21 +64,11 @@ func run(m *testing.M) (code int, err error) {
 // newBucket makes an empty bucket and returns its URL.
 func newBucket(t *testing.T) string {
 	t.Helper()
-	name := fmt.Sprintf("bucket-%d", shared.buckets.Add(1))
-	admin := server.SeaweedAdmin()
-	client := awss3.New(awss3.Options{
-		BaseEndpoint: aws.String("http://" + shared.addr), UsePathStyle: true, Region: "us-east-1",
-		Credentials: credentials.NewStaticCredentialsProvider(admin.AccessKey, admin.SecretKey, ""),
-	})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	_, err := client.CreateBucket(ctx, &awss3.CreateBucketInput{Bucket: &name})
+	bucket, err := server.MakeSeaweedBucket(ctx, shared.addr, fmt.Sprintf("bucket-%d", shared.buckets.Add(1)))
 	require.NoError(t, err)
-	return urlOf(name)
-}
-
-func urlOf(bucket string) string {
-	return "s3://" + bucket + "?endpoint=" + url.QueryEscape("http://"+shared.addr)
+	return bucket
 }
 
 func open(t *testing.T, bucket string) objstore.Store {
@@ -100,7 +86,7 @@ func TestARealS3ServerPassesTheSuite(t *testing.T) {
 }
 
 func TestTheProbeNamesABucketThatIsNotThere(t *testing.T) {
-	s := open(t, urlOf("no-such-bucket"))
+	s := open(t, server.SeaweedBucket(shared.addr, "no-such-bucket"))
 	defer s.Close()
 	err := objstore.Probe(t.Context(), s)
 	var probe *objstore.ProbeError

@@ -10,6 +10,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
 // SeaweedUser is a user that a SeaweedFS started here knows.
@@ -62,6 +65,25 @@ func NewSeaweed(in Install, dir string) (*Server, error) {
 			return command
 		},
 	}, nil
+}
+
+// MakeSeaweedBucket makes an empty bucket in the SeaweedFS whose S3 port is addr, and returns the URL under which a
+// [SeaweedClient] may open it.
+func MakeSeaweedBucket(ctx context.Context, addr, name string) (bucket string, err error) {
+	endpoint, admin := "http://"+addr, SeaweedAdmin()
+	client := s3.New(s3.Options{
+		BaseEndpoint: &endpoint, UsePathStyle: true, Region: "us-east-1",
+		Credentials: credentials.NewStaticCredentialsProvider(admin.AccessKey, admin.SecretKey, ""),
+	})
+	if _, err := client.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: &name}); err != nil {
+		return "", fmt.Errorf("seaweedfs: bucket %s: %w", name, err)
+	}
+	return SeaweedBucket(addr, name), nil
+}
+
+// SeaweedBucket is the URL of a bucket, whether it is there or not.
+func SeaweedBucket(addr, name string) string {
+	return "s3://" + name + "?endpoint=" + url.QueryEscape("http://"+addr)
 }
 
 // seaweedVolumes is how many files of 64 MB it may keep objects in; a bucket takes several.
