@@ -26,8 +26,8 @@ const (
 )
 
 // placeHelp says what words a place may be, for help texts.
-const placeHelp = `start, end, an offset (4711), that many records before the end (-10), an age (-1h, -7d), now,
-a time (2026-01-31, 2026-01-31T08:00, 2026-01-31T08:00:00Z; local unless it names a zone) or milliseconds since
+const placeHelp = `start or earliest, end or latest, an offset (4711), that many records before the end (-10), an age (-1h, -7d),
+now, a time (2026-01-31, 2026-01-31T08:00, 2026-01-31T08:00:00Z; local unless it names a zone) or milliseconds since
 1970 (@1769846400000). A time stands for the first record that is not older.`
 
 // parsePlace reads the value of a flag that takes a place.

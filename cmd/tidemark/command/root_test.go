@@ -27,7 +27,7 @@ func TestAMistakeInTheCallIsExitCodeTwoAndSaysWhereToLook(t *testing.T) {
 		"topic delete-records a":                 "tidemark topic delete-records needs --before",
 		"consume":                                "tidemark consume needs TOPIC",
 		"consume a b":                            `tidemark consume takes only TOPIC, got "b" as well`,
-		"consume a --from yesterday":             `--from cannot be "yesterday": it is start, end, an offset`,
+		"consume a --from yesterday":             `--from cannot be "yesterday": it is start or earliest, end or latest, an offset`,
 		"consume a -e --until 5":                 "--until and --until-end exclude each other",
 		"consume a -f %y":                        `--format cannot be "%y": %y is not known`,
 		"consume a -f %s --keys":                 "--format says everything: leave out --keys and --headers",
