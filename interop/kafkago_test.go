@@ -1,11 +1,14 @@
 package interop
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tidemark-io/tidemark/interop/corpus"
 )
@@ -88,4 +91,60 @@ func TestSegmentioKafkaGoCreatesAndDeletesATopic(t *testing.T) {
 	deleted, err := c.DeleteTopics(t.Context(), &kafka.DeleteTopicsRequest{Topics: []string{topic}})
 	require.NoError(t, err)
 	require.NoError(t, deleted.Errors[topic])
+}
+
+// TestF74_SegmentioKafkaGoWritesToANewTopicAndOverRestarts writes with no more retries than the client has by itself.
+func TestF74_SegmentioKafkaGoWritesToANewTopicAndOverRestarts(t *testing.T) {
+	ctx := limited(t, 2*time.Minute)
+	s, err := shared.maker.New(t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, s.Start(ctx))
+	defer s.Kill()
+	w := &kafka.Writer{
+		Addr: kafka.TCP(s.Addr()), Topic: "made-by-writing", AllowAutoTopicCreation: true,
+		RequiredAcks: kafka.RequireAll, BatchTimeout: 10 * time.Millisecond,
+	}
+	require.NoError(t, w.WriteMessages(ctx, kafka.Message{Value: []byte("first")}))
+
+	const restarts = 3
+	var written atomic.Int64
+	enough, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-enough:
+				return
+			default:
+			}
+			if err := w.WriteMessages(ctx, kafka.Message{Value: []byte("more")}); err != nil {
+				t.Errorf("after %d records: %v", written.Load(), err)
+				return
+			}
+			written.Add(1)
+		}
+	}()
+	goesOn := func() {
+		before := written.Load()
+		require.Eventually(t, func() bool { return written.Load() > before }, time.Minute, 5*time.Millisecond)
+	}
+	for range restarts {
+		goesOn()
+		require.NoError(t, s.Stop(ctx))
+		require.NoError(t, s.Start(ctx))
+	}
+	goesOn()
+	close(enough)
+	<-ended
+	require.NoError(t, w.Close())
+
+	c, err := kgo.NewClient(kgo.SeedBrokers(s.Addr()))
+	require.NoError(t, err)
+	defer c.Close()
+	ends, err := kadm.NewClient(c).ListEndOffsets(ctx, w.Topic)
+	require.NoError(t, err)
+	end, ok := ends.Lookup(w.Topic, 0)
+	require.True(t, ok)
+	require.Greater(t, end.Offset, written.Load(), "the first one, and all that were acknowledged")
+	require.NoError(t, s.Stop(ctx))
 }
