@@ -17,7 +17,8 @@
 //
 //   - An append is all or nothing: if it fails, the log, its indexes and its producers are as before the call.
 //   - After a crash, [Open] keeps every batch of the unflushed tail up to the first that is torn or corrupt, and nothing
-//     after it; with [Options].Contiguous also nothing after one that is missing. What was flushed is never shortened: damage there is a [*CorruptionError] or [*ChecksumError] with the file and the position.
+//     after it; with [Options].Contiguous also nothing after one that is missing. What was flushed is never shortened:
+//     damage there is a [*CorruptionError] or [*ChecksumError] with the file and the position.
 //     What was flushed is what [Options].RecoveryPoint and the snapshots at segment bases say. Above that, a bad batch with
 //     good ones behind it may be a power cut that wrote them in another order, so they are cut as well, and not kept
 //     beside the log: Events.PartialBatch tells how many whole batches, bytes and offsets went. Pass the greatest offset
