@@ -30,6 +30,7 @@ type dataDir struct {
 
 	identity logdir.Meta // zero in a new directory
 	found    foundDirs
+	restored map[logdir.Partition]bool // had been moved aside, so that the last stop says nothing of them
 
 	// What the checkpoints said at start, by partition.
 	recovered, watermarks, starts map[logdir.Partition]int64
@@ -278,6 +279,7 @@ func (d *dataDir) putAside(view *meta.State, found foundDir, moved func(from, to
 		d.log.Info("a directory that holds nothing of a topic that there is not is removed", "from", found.name, "to", to)
 		return nil
 	}
+	d.found.strays = append(d.found.strays, foundDir{name: to, topic: found.topic, err: found.err})
 	moved(found.name.String(), to.String())
 	return nil
 }
@@ -303,6 +305,10 @@ func (d *dataDir) restoreStrays(view *meta.State) error {
 		d.log.Warn("a directory that had been moved aside is back: the metadata knows its topic again",
 			"from", stray.name, "to", p)
 		d.found.partitions = append(d.found.partitions, foundDir{name: logdir.DirName{Partition: p}, topic: stray.topic})
+		if d.restored == nil {
+			d.restored = map[logdir.Partition]bool{}
+		}
+		d.restored[p] = true
 	}
 	return nil
 }

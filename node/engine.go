@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemark-io/tidemark/internal/parallel"
 	"github.com/tidemark-io/tidemark/kafkalog"
+	"github.com/tidemark-io/tidemark/logdir"
 	"github.com/tidemark-io/tidemark/meta"
 	"github.com/tidemark-io/tidemark/observe"
 	"github.com/tidemark-io/tidemark/partition"
@@ -123,7 +124,8 @@ func (n *Node) planLogs(view *meta.State) []logPlan {
 		for i := range count {
 			p := logPlan{
 				topic: t.Name, index: i, id: t.ID, dir: n.data.partitionPath(t.Name, i), config: config,
-				epoch: t.LeaderEpoch(i), clean: n.data.clean, host: h, start: -1,
+				epoch: t.LeaderEpoch(i), clean: n.data.clean && !n.data.restored[logdir.Partition{Topic: t.Name, Index: i}],
+				host: h, start: -1,
 			}
 			p.recovered, p.watermark, p.trimmed = n.data.checkpointed(t.Name, i)
 			plans = append(plans, p)

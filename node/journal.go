@@ -3,7 +3,9 @@ package node
 import (
 	"context"
 	"path"
+	"slices"
 
+	"github.com/tidemark-io/tidemark/meta"
 	"github.com/tidemark-io/tidemark/partition"
 )
 
@@ -25,20 +27,7 @@ func (n *Node) settleJournal(ctx context.Context) (err error) {
 	}
 	_, replayed := n.traces.Work(ctx, "replaying the journal")
 	defer func() { replayed(err) }()
-	type key struct {
-		topic [16]byte
-		index int32
-	}
-	dirs := make(map[key]string, len(n.data.found.partitions))
-	for _, found := range n.data.found.partitions {
-		if found.err == nil {
-			dirs[key{found.topic, found.name.Partition.Index}] = path.Join(n.config.DataDir, found.name.String())
-		}
-	}
-	find := func(topic [16]byte, index int32) (string, bool) {
-		dir, ok := dirs[key{topic, index}]
-		return dir, ok
-	}
+	find := n.data.journaledDirs(n.meta.View())
 	done, err := partition.ReplayJournal(n.config.FS, n.config.DataDir, find, func(file, reason string) {
 		n.log.Error("what the journal has of a log was not put back", "file", file, "reason", reason)
 	})
@@ -46,4 +35,35 @@ func (n *Node) settleJournal(ctx context.Context) (err error) {
 		n.log.Info("the journal was put back into the logs", "files", done.Files, "written", done.Written, "bytes", done.Bytes)
 	}
 	return err
+}
+
+// journaledDirs returns a function that finds the directory of a partition. The journal goes when it was put back, so
+// directories that are not served now, but may be later, are found too: those that were moved aside, and those that do not say
+// whose they are and stand in the place of a partition.
+func (d *dataDir) journaledDirs(view *meta.State) func(topic [16]byte, index int32) (dir string, ok bool) {
+	type key struct {
+		topic [16]byte
+		index int32
+	}
+	dirs := make(map[key]string, len(d.found.partitions))
+	for _, found := range slices.Concat(d.found.partitions, d.found.strays) {
+		k := key{found.topic, found.name.Partition.Index}
+		if _, taken := dirs[k]; found.err == nil && !taken {
+			dirs[k] = path.Join(d.path, found.name.String())
+		}
+	}
+	for _, found := range d.found.partitions {
+		p := found.name.Partition
+		topic, known := view.Topic(p.Topic)
+		if found.err == nil || !known {
+			continue
+		}
+		if k := (key{topic.ID, p.Index}); dirs[k] == "" {
+			dirs[k] = path.Join(d.path, found.name.String())
+		}
+	}
+	return func(topic [16]byte, index int32) (string, bool) {
+		dir, ok := dirs[key{topic, index}]
+		return dir, ok
+	}
 }

@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -88,4 +89,62 @@ func TestAJournalBesideLogsThatWereClosedInOrderIsOlderThanTheyAre(t *testing.T)
 	require.False(t, exists(m.FS, journalFile))
 	m.Stop()
 	require.Equal(t, before, logs())
+}
+
+// TestARecordOfADirectoryThatIsNotServedGoesBackIntoItFromTheJournal has starts after a power cut that cannot tell whose a
+// directory is, or do not know its topic, and one after these that can and does.
+func TestARecordOfADirectoryThatIsNotServedGoesBackIntoItFromTheJournal(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		hide, bring func(t *testing.T, m *nodetest.Machine)
+	}{
+		{
+			"partition.metadata is damaged",
+			func(t *testing.T, m *nodetest.Machine) { respell(t, m, "version: 0", "version; 0") },
+			func(t *testing.T, m *nodetest.Machine) { respell(t, m, "version; 0", "version: 0") },
+		},
+		{
+			"the directory had been moved aside",
+			func(t *testing.T, m *nodetest.Machine) {
+				require.NoError(t, m.FS.Rename(nodetest.DataDir+"/orders-3", nodetest.DataDir+"/"+strayOrders))
+				require.NoError(t, vfs.EnsureDir(m.FS, nodetest.DataDir+"/orders-3"))
+				require.NoError(t, vfs.WriteFileAtomic(m.FS, nodetest.DataDir+"/orders-3/something", nil))
+			},
+			func(t *testing.T, m *nodetest.Machine) {
+				require.NoError(t, vfs.RemoveAll(m.FS, nodetest.DataDir+"/orders-3"))
+			},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := machine(t)
+			m.Start()
+			cl := client(t, m, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+			createTopic(t, cl, 20, nil, "orders")
+			want := spread(t, cl, "orders", 20, "first")
+			for at, value := range spread(t, cl, "orders", 20, "in the journal alone") {
+				want[at] = value
+			}
+			require.True(t, exists(m.FS, journalFile))
+			m.CutPower(nodetest.Cut{Seed: 1})
+			c.hide(t, m)
+			m.Start()
+			m.Stop()
+			c.bring(t, m)
+			m.Start()
+			require.Equal(t, want, consume(t, m, "orders"))
+			m.Stop()
+		})
+	}
+}
+
+const strayOrders = "orders-3.0123456789abcdef0123456789abcdef-stray"
+
+// respell changes what partition.metadata of orders-3 says.
+func respell(t *testing.T, m *nodetest.Machine, before, after string) {
+	t.Helper()
+	name := nodetest.DataDir + "/orders-3/partition.metadata"
+	text, err := vfs.ReadFile(m.FS, name)
+	require.NoError(t, err)
+	require.Contains(t, string(text), before)
+	require.NoError(t, vfs.WriteFileAtomic(m.FS, name, []byte(strings.Replace(string(text), before, after, 1))))
 }

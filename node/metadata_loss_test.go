@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tidemark-io/tidemark/batch"
 	"github.com/tidemark-io/tidemark/meta/metatest"
 	"github.com/tidemark-io/tidemark/node"
 	"github.com/tidemark-io/tidemark/node/nodetest"
@@ -161,19 +163,7 @@ func TestF13_DirectoriesThatTheMetadataDoesNotKnowAreMovedAsideAndComeBack(t *te
 	m.Stop()
 	right := m.Meta
 
-	m.Meta = metatest.NewMemory("nodetest")
-	aside := m.FS
-	m.FS = m.FS.CrashClean() // a look at what another metadata log would make of the same disk
-	backend, err := m.Meta.Open()
-	require.NoError(t, err)
-	empty, err := node.Open(t.Context(), node.Config{
-		DataDir: "elsewhere", NodeID: 1, Kafka: []node.Listener{{Listen: "127.0.0.1:0"}}, FS: m.FS, Meta: backend,
-	})
-	require.NoError(t, err)
-	require.NoError(t, empty.Close(t.Context())) // this log has entries now, and no topics
-	require.NoError(t, backend.Close())
-
-	m.FS = aside
+	useOtherMetadata(t, m)
 	m.Start()
 	names := tree(t, m.FS, nodetest.DataDir)
 	require.False(t, exists(m.FS, "data/orders-0"))
@@ -184,6 +174,55 @@ func TestF13_DirectoriesThatTheMetadataDoesNotKnowAreMovedAsideAndComeBack(t *te
 	m.Start()
 	require.Equal(t, map[position]string{{"orders", 0, 0}: "kept too", {"orders", 1, 0}: "kept"}, consume(t, m, "orders"))
 	require.Empty(t, under(tree(t, m.FS, nodetest.DataDir), "-stray"))
+}
+
+// useOtherMetadata gives the machine a metadata log that has entries, and no topics.
+func useOtherMetadata(t *testing.T, m *nodetest.Machine) {
+	t.Helper()
+	m.Meta = metatest.NewMemory("nodetest")
+	backend, err := m.Meta.Open()
+	require.NoError(t, err)
+	empty, err := node.Open(t.Context(), node.Config{
+		DataDir: "elsewhere", NodeID: 1, Kafka: []node.Listener{{Listen: "127.0.0.1:0"}}, FS: m.FS.CrashClean(), Meta: backend,
+	})
+	require.NoError(t, err)
+	require.NoError(t, empty.Close(t.Context()))
+	require.NoError(t, backend.Close())
+}
+
+// TestF13_DirectoriesThatComeBackAreAsTheyWereAfterThePowerCutBeforeTheyWereMoved has a server stop in order which did not
+// know them: that says nothing of them.
+func TestF13_DirectoriesThatComeBackAreAsTheyWereAfterThePowerCutBeforeTheyWereMoved(t *testing.T) {
+	m := machine(t)
+	m.Start()
+	c := client(t, m, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	createTopic(t, c, 10, nil, "orders")
+	want := spread(t, c, "orders", 10, "first")
+	for at, value := range spread(t, c, "orders", 10, "in the journal alone") {
+		want[at] = value
+	}
+	require.True(t, exists(m.FS, journalFile))
+	m.CutPower(nodetest.Cut{Seed: 1})
+	right := m.Meta
+	useOtherMetadata(t, m)
+	m.Start()
+	m.Stop()
+
+	// What a power cut leaves of a record that was on its way.
+	logs := under(tree(t, m.FS, nodetest.DataDir), "00000000000000000000.log")
+	require.Len(t, logs, 10)
+	records, err := vfs.ReadFile(m.FS, logs[3])
+	require.NoError(t, err)
+	first, _, err := batch.Next(records)
+	require.NoError(t, err)
+	torn := batch.Batch(bytes.Clone(first))
+	torn.SetBaseOffset(2)
+	torn[len(torn)-1] ^= 1
+	require.NoError(t, vfs.WriteFileAtomic(m.FS, logs[3], append(records, torn...)))
+
+	m.Meta = right
+	m.Start()
+	require.Equal(t, want, consume(t, m, "orders"))
 }
 
 func TestADirectoryOfAnotherNodeOrClusterIsRefused(t *testing.T) {
