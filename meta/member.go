@@ -314,30 +314,27 @@ func (m *Member) run(life context.Context) {
 
 // keep returns why the place was lost.
 func (m *Member) keep(life context.Context) error {
-	for {
+	tick := time.NewTicker(m.o.Tick) // it goes on through changes of the log: a busy one has many of them in a tick
+	defer tick.Stop()
+	for life.Err() == nil {
 		changed := m.log.Changes()
 		if err := m.fenced(); err != nil {
 			return err
 		}
-		tick, cancel := context.WithTimeout(life, m.o.Tick)
 		select {
 		case <-changed:
-		case <-tick.Done():
+		case <-tick.C:
 			m.tend(life)
 		case <-m.keyLost():
 			if err := m.regain(life); err != nil {
-				cancel()
 				return err
 			}
 		case <-m.log.Done():
-			cancel()
 			return m.log.Err()
-		}
-		cancel()
-		if life.Err() != nil {
-			return life.Err()
+		case <-life.Done():
 		}
 	}
+	return life.Err()
 }
 
 // tend asks for the lease, or looks who lives if this process holds it. What fails is done again at the next tick.

@@ -182,6 +182,25 @@ func TestTheHolderOfTheLeaseKnowsWhoIsDead(t *testing.T) {
 	})
 }
 
+// Streams commit several times a second: a member that waited for a tick without a change looked for nobody.
+func TestAMemberLooksAfterTheClusterWhileTheLogChangesAllTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		storage := metatest.NewMemory("c")
+		first, _ := join(t, storage, meta.MemberOptions{Node: 1})
+		second, log := join(t, storage, meta.MemberOptions{Node: 2})
+		third := open(t, storage.Join(), meta.Options{Node: 3})
+		first.Close()
+		require.True(t, storage.Expire(meta.LeaseKey))
+		for range 60 {
+			_, err := third.Do(t.Context(), meta.PutKv{Key: "key"})
+			require.NoError(t, err)
+			pass(100 * time.Millisecond)
+		}
+		require.True(t, log.Leads())
+		require.True(t, second.Buried(1))
+	})
+}
+
 func TestNewCommandsWaitUntilEveryNodeUnderstandsThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		storage := metatest.NewMemory("c")
