@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -37,8 +38,11 @@ func newFS(t testing.TB) *memfs.FS {
 	return m
 }
 
-func newWriter(t testing.TB, m vfs.FS) *journal.Writer {
-	w := journal.NewWriter(journal.Options{FS: m, Dir: "data", Bytes: smallest})
+func newWriter(t testing.TB, m vfs.FS) *journal.Writer { return newWriterFrom(t, m, 0) }
+
+// newWriterFrom returns a writer whose first rounds are of a generation.
+func newWriterFrom(t testing.TB, m vfs.FS, generation uint64) *journal.Writer {
+	w := journal.NewWriter(journal.Options{FS: m, Dir: "data", Bytes: smallest, Generation: generation})
 	t.Cleanup(func() { require.NoError(t, w.Close()) })
 	return w
 }
@@ -292,10 +296,38 @@ func TestAHeaderThatIsNotWholeIsThatOfAJournalWithoutRoundsOrDamage(t *testing.T
 	}
 }
 
+// TestRecordsThatLookLikeRoundsAreNotTakenForSuch has a client that may write to one partition try to write to another, or to
+// keep the server from starting: its records stand where the remains of older rounds are.
+func TestRecordsThatLookLikeRoundsAreNotTakenForSuch(t *testing.T) {
+	for _, generation := range []uint64{1, 2, 3, 4, math.MaxUint64} {
+		forger := newFS(t)
+		w := newWriterFrom(t, forger, generation)
+		addRound(t, w, piece(9, 0, "made up"))
+		addRound(t, w, piece(9, 0, "made up")) // as the second of a side would look
+		madeUp := string(bytesOf(t, forger)[2*512 : 3*512])
+
+		m := newFS(t)
+		write(t, m, recordFile(9), "")
+		write(t, m, recordFile(1), "")
+		w = newWriter(t, m)
+		addRound(t, w, piece(1, 0, strings.Repeat("x", 512-64)+strings.Repeat(madeUp, 20)))
+		for side := 0; side == 0; {
+			side = addRound(t, w, piece(1, 0, strings.Repeat("filler", 1000)))
+		}
+		w.Free(0)
+		for side := 1; side == 1; {
+			side = addRound(t, w, piece(1, 0, "a short one"))
+		}
+		_, err := journal.Replay(options(m))
+		require.NoError(t, err, "generation %d", generation)
+		require.Empty(t, read(t, m, recordFile(9)), "generation %d", generation)
+	}
+}
+
 // TestTheFormatIsAsItIsDrawn holds what a writer writes against a file of an earlier program.
 func TestTheFormatIsAsItIsDrawn(t *testing.T) {
 	m := newFS(t)
-	w := newWriter(t, m)
+	w := newWriterFrom(t, m, 1)
 	addRound(t, w, piece(1, 70, "the first records"), piece(2, 0, "others"))
 	addRound(t, w, piece(1, 87, "and more"))
 	w.Free(1)

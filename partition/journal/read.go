@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/tidemark-io/tidemark/vfs"
@@ -37,7 +38,7 @@ func (r *reader) entries(each func(located) error) error {
 		return &VersionError{File: r.name, Found: unknown.found, Known: fileVersion}
 	}
 	if err != nil { // making the file was cut short
-		return r.noRounds(side{end: r.size}, 0, err.Error())
+		return r.noRounds(side{end: r.size}, 0, math.MaxUint64, err.Error())
 	}
 	sides := []side{{begin: sectorSize, end: sectorSize + sideSize}, {begin: sectorSize + sideSize, end: sectorSize + 2*sideSize}}
 	for i := range sides {
@@ -45,13 +46,17 @@ func (r *reader) entries(each func(located) error) error {
 		if err != nil {
 			return err
 		}
-		if ok {
-			sides[i].generation = first.generation
+		if !ok {
+			continue
+		}
+		sides[i].generation = first.generation
+		if _, sides[i].certain, err = r.round(sides[i].begin, first.generation, 0); err != nil {
+			return err
 		}
 	}
 	slices.SortStableFunc(sides, func(a, b side) int { return cmp.Compare(a.generation, b.generation) })
 	for i, s := range sides {
-		if err := r.side(s, sides[1-i].generation, each); err != nil {
+		if err := r.side(s, sides[1-i], each); err != nil {
 			return err
 		}
 	}
@@ -62,11 +67,12 @@ func (r *reader) entries(each func(located) error) error {
 type side struct {
 	begin, end int64
 	generation uint64
+	certain    bool // the first round is whole
 }
 
-// side reads the rounds of one side. other is the generation of the other one: where a side's first round was just being
-// overwritten, what is behind it is older than that.
-func (r *reader) side(s side, other uint64, each func(located) error) error {
+// side reads the rounds of one side. Where the first round of a side was just being overwritten, what is behind it is older
+// than the other one.
+func (r *reader) side(s, other side, each func(located) error) error {
 	at := s.begin
 	for sequence := uint32(0); at < s.end; sequence++ {
 		round, ok, err := r.round(at, s.generation, sequence)
@@ -74,11 +80,15 @@ func (r *reader) side(s side, other uint64, each func(located) error) error {
 			return err
 		}
 		if !ok {
-			s.begin = at
-			if sequence > 0 {
-				other = s.generation - 1
+			above, most := other.generation, uint64(math.MaxUint64)
+			switch {
+			case sequence > 0:
+				above, most = s.generation-1, s.generation
+			case other.certain:
+				most = other.generation + 1
 			}
-			return r.noRounds(s, other, fmt.Sprintf("round %d is not there", sequence))
+			s.begin = at
+			return r.noRounds(s, above, most, fmt.Sprintf("round %d is not there", sequence))
 		}
 		entryAt := at + roundHeaderSize
 		for e, err := range decodeEntries(round) {
@@ -124,8 +134,9 @@ func (r *reader) round(at int64, generation uint64, sequence uint32) ([]byte, bo
 const searchSize = 1 << 20
 
 // noRounds makes sure that a part of the file has no whole round of a generation above the given one: that would say that
-// what should be before it was durable, and has been damaged since.
-func (r *reader) noRounds(s side, above uint64, reason string) error {
+// what should be before it was durable, and has been damaged since. most is the highest that there may be; what claims a
+// higher one is a client's.
+func (r *reader) noRounds(s side, above, most uint64, reason string) error {
 	for at := s.begin; at < min(s.end, r.size); at += searchSize {
 		b, err := r.bytes(at, int(min(searchSize, s.end-at)))
 		if err != nil {
@@ -133,7 +144,7 @@ func (r *reader) noRounds(s side, above uint64, reason string) error {
 		}
 		for i := 0; i+roundHeaderSize <= len(b); i += sectorSize {
 			found, ok := decodeRoundHeader(b[i:])
-			if !ok || found.generation <= above || at == s.begin && i == 0 {
+			if !ok || found.generation <= above || found.generation > most || at == s.begin && i == 0 {
 				continue
 			}
 			if _, whole, err := r.round(at+int64(i), found.generation, found.sequence); err != nil || whole {

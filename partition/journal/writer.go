@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path"
 	"sync/atomic"
 
@@ -23,6 +24,10 @@ type Options struct {
 	FS    vfs.FS
 	Dir   string // the data directory
 	Bytes int64  // of both sides together, at least 64 KiB; 0 is [DefaultBytes]
+
+	// Generation is that of the first rounds. 0 draws one, which nobody can guess who writes records: their bytes stand in the
+	// remains of older rounds, and must not be taken for rounds.
+	Generation uint64
 }
 
 // Writer adds rounds to a journal. One goroutine at a time uses it, except that any may call [Writer.Free].
@@ -36,7 +41,8 @@ type Writer struct {
 	file       vfs.File // nil before the first round
 	side       int      // that rounds are added to
 	end        int64    // where in the side the next round begins
-	generation uint64   // of that side, from 1
+	generation uint64   // of that side; before the first round, one less than its
+	begun      bool     // a side was
 	sequence   uint32   // of the next round
 	round      []byte   // room for the header, then entries
 	used       [2]atomic.Bool
@@ -48,8 +54,12 @@ func NewWriter(o Options) *Writer {
 	if o.Bytes == 0 {
 		o.Bytes = DefaultBytes
 	}
+	if o.Generation == 0 {
+		o.Generation = rand.Uint64()>>1 + 1
+	}
 	return &Writer{
 		fs: o.FS, name: path.Join(o.Dir, FileName), sideSize: sectors(max(o.Bytes, 64<<10) / 2), side: 1,
+		generation: o.Generation - 1,
 	}
 }
 
@@ -69,7 +79,7 @@ func (w *Writer) Begin(size int) (side int, err error) {
 			return 0, w.fail(err)
 		}
 	}
-	if w.generation == 0 || w.end+need > w.sideSize {
+	if !w.begun || w.end+need > w.sideSize {
 		if err := w.turn(); err != nil {
 			return 0, err
 		}
@@ -112,7 +122,7 @@ func (w *Writer) turn() error {
 	if w.Full() {
 		return ErrFull
 	}
-	w.side, w.end, w.sequence = 1-w.side, 0, 0
+	w.begun, w.side, w.end, w.sequence = true, 1-w.side, 0, 0
 	w.generation++
 	w.used[w.side].Store(true)
 	return nil
