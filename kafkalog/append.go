@@ -83,10 +83,45 @@ func (l *Log) appendOne(item GroupItem) (Appended, error) {
 	return result, err
 }
 
-// tail is the open end of the active segment.
+// tail is the open end of the active segment, held from the first write on until a sync covered all of them. So a log that
+// nobody writes to keeps no descriptor, and what could not be written is told to the descriptor that wrote it.
 type tail struct {
-	file   vfs.File         // of the active segment, pinned
+	handle *handle          // of the active segment, pinned; nil while there is nothing to sync
+	file   vfs.File         // its file
 	vector vfs.VectorWriter // the same file, if it can
+}
+
+// hold opens the file of a segment for writing, unless it is.
+func (t *tail) hold(active *segment) error {
+	if t.handle != nil {
+		return nil
+	}
+	file, err := active.file.pin()
+	if err != nil {
+		return err
+	}
+	t.handle, t.file = active.file, file
+	t.vector, _ = file.(vfs.VectorWriter)
+	return nil
+}
+
+// cut takes away what was written behind the end of the segment. A tail that is not held wrote nothing.
+func (t *tail) cut(active *segment) error {
+	if t.handle == nil {
+		return nil
+	}
+	if err := t.file.Truncate(active.size.Load()); err != nil {
+		return &IOError{Op: "truncate", Path: active.file.path(), Err: err}
+	}
+	return nil
+}
+
+// letGo ends the hold, if there is one.
+func (t *tail) letGo() {
+	if t.handle != nil {
+		t.handle.unpin()
+	}
+	*t = tail{}
 }
 
 // headerSpace is room for a patched header.

@@ -134,10 +134,11 @@ func (c *checker) records(i int, r *segmentReader) []checkedBatch {
 }
 
 func (c *checker) length(i int, r *segmentReader) {
-	info, err := r.file.Stat()
-	path := r.segment.file.path()
+	s, path := r.segment, r.segment.file.path()
 	sealed := i+1 < len(c.view.segments)
+	info, err := s.stat()
 	switch {
+	case err != nil && s.gone.Load():
 	case err != nil:
 		c.find(path, 0, err, "cannot be described")
 	case r.cut(r.size):

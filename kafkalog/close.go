@@ -35,7 +35,7 @@ func (l *Log) Close() error {
 	l.closed.Store(true)
 	l.env.forget(l)
 	v := l.view.Load()
-	v.active().file.unpin()
+	l.mu.tail.letGo()
 	var first error
 	for _, s := range v.segments {
 		if err := s.close(); err != nil && first == nil {

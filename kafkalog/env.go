@@ -16,8 +16,8 @@ type EnvOptions struct {
 	Now func() time.Time
 	// Events receives what happens. See [Events] for what a callback may do.
 	Events Events
-	// MaxOpenFiles bounds the descriptors that are kept open beyond one for each open log and those that readers hold.
-	// 0 is 1024.
+	// MaxOpenFiles bounds the descriptors that are kept open beyond one for each log with unsynced records and those that
+	// readers hold. 0 is 1024.
 	MaxOpenFiles int
 	// RollFlushWorkers is how many sealed segments are flushed at the same time. 0 is 4.
 	RollFlushWorkers int

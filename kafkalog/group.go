@@ -306,7 +306,11 @@ func (l *Log) writeStaged(c *Config) {
 func (l *Log) commitStaged(c *Config) error {
 	st := l.mu.stage
 	active := l.view.Load().active()
+	held := l.mu.tail.handle != nil
 	before, err := l.markAppend(active)
+	if err == nil {
+		err = l.mu.tail.hold(active)
+	}
 	if err == nil {
 		err = l.writeBuffers(active.size.Load())
 	}
@@ -314,7 +318,11 @@ func (l *Log) commitStaged(c *Config) error {
 		err = l.applyStaged(c, active)
 	}
 	if err != nil {
-		return l.rollBack(active, before, err)
+		err = l.rollBack(active, before, err)
+		if !held {
+			l.mu.tail.letGo()
+		}
+		return err
 	}
 	active.dirty = true
 	l.mu.fresh = false
@@ -414,9 +422,7 @@ func (l *Log) rollBack(active *segment, m appendMark, cause error) error {
 	active.max.set(m.timestamp, m.stampOffset)
 	err := active.index.rewind(m.index)
 	err = errors.Join(err, active.times.rewind(m.times), active.txns.rewind(m.aborted), l.epochs.restore(m.epochs))
-	if truncErr := l.mu.tail.file.Truncate(active.size.Load()); truncErr != nil {
-		err = errors.Join(err, &IOError{Op: "truncate", Path: active.file.path(), Err: truncErr})
-	}
+	err = errors.Join(err, l.mu.tail.cut(active))
 	if err != nil {
 		err = errors.Join(cause, err)
 		l.fail(err)

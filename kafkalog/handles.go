@@ -34,7 +34,7 @@ type handleCache struct {
 	}
 }
 
-// handle is one file of the cache. It is made by [handleCache.open] or [handleCache.create] and ends with close or
+// handle is one file of the cache. It is made by [handleCache.open] or [handleCache.createLater] and ends with close or
 // remove; readers that hold the file then still read it.
 type handle struct {
 	cache *handleCache
@@ -72,20 +72,9 @@ func (c *handleCache) open(name string, mode vfs.Mode) *handle {
 	return &handle{cache: c, name: name, mode: mode}
 }
 
-// createLater is create of a file, empty, that is made when it is first acquired.
+// createLater returns a handle of a file that is made, empty, when it is first acquired.
 func (c *handleCache) createLater(name string) *handle {
 	return &handle{cache: c, name: name, mode: vfs.CreateTruncate}
-}
-
-// create makes a file with one of the creating modes and returns its handle, which opens it for reading and writing
-// from then on. The directory is not synced.
-func (c *handleCache) create(name string, mode vfs.Mode) (*handle, error) {
-	h := &handle{cache: c, name: name, mode: mode}
-	if _, err := h.acquire(); err != nil {
-		return nil, err
-	}
-	h.release()
-	return h, nil
 }
 
 // close closes every idle file and lets no other be opened. Files that are held stay open until they are released.
@@ -146,7 +135,7 @@ func (h *handle) release() {
 	c.freeSlot()
 }
 
-// pin is acquire for a file that is in use for long, such as that of a segment which takes appends. A pinned file does
+// pin is acquire for a file that is in use for long, such as one with bytes that no sync covered. A pinned file does
 // not count against the cache's bound. Each pin ends with unpin.
 func (h *handle) pin() (vfs.File, error) {
 	file, err := h.acquire()
@@ -200,12 +189,12 @@ func (h *handle) rename(name string) error {
 	return nil
 }
 
-// createFile creates the file, empty, or empties it. The directory is not synced.
+// createFile creates the file, empty, or empties it, and does not keep it open. The directory is not synced.
 func (h *handle) createFile() error {
 	h.naming.Lock()
 	defer h.naming.Unlock()
 	name := h.path()
-	file, err := h.cache.fs.Open(name, vfs.CreateTruncate)
+	file, err := h.cache.openFile(name, vfs.CreateTruncate)
 	if err == nil {
 		err = file.Close()
 	}

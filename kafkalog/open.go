@@ -83,7 +83,6 @@ type loader struct {
 	epochs     *epochCache
 	noEpochs   bool // the epoch file is missing or unreadable
 	young      bool // see youngBytes
-	pinned     bool
 	stopped    bool // the files agree with a clean stop
 	fresh      bool // there was no log
 }
@@ -156,9 +155,6 @@ func (ld *loader) loadSegments() error {
 
 // abandon lets go of the files of an Open that failed.
 func (ld *loader) abandon() {
-	if ld.pinned {
-		ld.segments[len(ld.segments)-1].file.unpin()
-	}
 	for _, s := range ld.segments {
 		s.close() // the Open has failed already, with a better error
 	}
@@ -368,16 +364,8 @@ func (ld *loader) ensureSegment() error {
 	if err := active.distrust(ld.end); err != nil {
 		return err
 	}
-	if _, _, err := active.largest(); err != nil {
-		return err
-	}
-	file, err := active.file.pin()
-	if err != nil {
-		return err
-	}
-	ld.pinned = true
-	ld.log.setTail(nil, active, file)
-	return nil
+	_, _, err := active.largest()
+	return err
 }
 
 // syncNames makes the names in the directory durable. Of a log that is new there is nothing to lose: its names become

@@ -1,6 +1,10 @@
 package kafkalog
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/tidemark-io/tidemark/vfs"
+)
 
 // What only tests ask of the parts of a log.
 
@@ -9,6 +13,17 @@ func (c *handleCache) openFiles() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.mu.open + c.mu.pinned
+}
+
+// create makes a file with one of the creating modes and returns its handle, which opens it for reading and writing
+// from then on. The directory is not synced.
+func (c *handleCache) create(name string, mode vfs.Mode) (*handle, error) {
+	h := &handle{cache: c, name: name, mode: mode}
+	if _, err := h.acquire(); err != nil {
+		return nil, err
+	}
+	h.release()
+	return h, nil
 }
 
 // clone returns a copy that shares nothing.

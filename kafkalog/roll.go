@@ -4,8 +4,6 @@ import (
 	"errors"
 	"math"
 	"time"
-
-	"github.com/tidemark-io/tidemark/vfs"
 )
 
 // Roll seals the active segment and starts an empty one at the log end. It does nothing and returns false if the active
@@ -59,12 +57,12 @@ func (l *Log) rollLocked(base int64) error {
 	if err := l.env.roll.admit(&l.rollJobs, bytes); err != nil {
 		return err
 	}
-	next, opened, err := l.prepareRoll(old, base)
+	next, err := l.prepareRoll(old, base)
 	if err != nil {
 		l.env.roll.giveBack(bytes)
 		return err
 	}
-	l.setTail(old, next, opened)
+	l.mu.tail.letGo()
 	l.publish(append(v.segments[:len(v.segments):len(v.segments)], next), v.start, v.established)
 	l.names.changed.Add(1)
 	l.env.roll.submit(&l.rollJobs, rollJob{bytes: bytes, run: l.sealedFlush(old, base)})
@@ -88,29 +86,15 @@ func (l *Log) dropEarlySnapshot(base int64) error {
 }
 
 // prepareRoll makes the new segment's files and seals the old one, or leaves everything as it was.
-func (l *Log) prepareRoll(old *segment, base int64) (*segment, vfs.File, error) {
+func (l *Log) prepareRoll(old *segment, base int64) (*segment, error) {
 	next, err := l.env.createSegment(l.dir, base, l.config.Load())
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	file, err := next.file.pin()
-	if err == nil {
-		if err = old.seal(); err == nil {
-			return next, file, nil
-		}
-		next.file.unpin()
-		err = errors.Join(err, old.reactivate())
+	if err := old.seal(); err != nil {
+		return nil, errors.Join(err, old.reactivate(), removeAll(next.handles()))
 	}
-	return nil, nil, errors.Join(err, removeAll(next.handles()))
-}
-
-// setTail makes next the segment that takes appends; its file is pinned. The old one's pin ends.
-func (l *Log) setTail(old, next *segment, file vfs.File) {
-	if old != nil {
-		old.file.unpin()
-	}
-	l.mu.tail.file = file
-	l.mu.tail.vector, _ = file.(vfs.VectorWriter)
+	return next, nil
 }
 
 // publish shows readers a new list of segments and a new log start.
@@ -163,7 +147,12 @@ func (l *Log) trimActive() error {
 		return nil
 	}
 	s := l.view.Load().active()
-	if err := l.mu.tail.file.Truncate(s.size.Load()); err != nil {
+	file, err := s.file.acquire()
+	if err != nil {
+		return err
+	}
+	defer s.file.release()
+	if err := file.Truncate(s.size.Load()); err != nil {
 		return &IOError{Op: "truncate", Path: s.file.path(), Err: err}
 	}
 	l.mu.trimOwed = false

@@ -80,10 +80,9 @@ var segmentFiles = [...]string{logSuffix, indexSuffix, timeIndexSuffix, txnIndex
 // it fails the files are removed again.
 func (e *Env) createSegment(dir string, base int64, c *Config) (*segment, error) {
 	name := filePath(dir, base, logSuffix)
-	file, err := e.files.create(name, vfs.CreateTruncate)
-	if err != nil {
-		file = e.files.open(name, vfs.ReadWrite) // it may be there all the same
-		return nil, errors.Join(err, file.remove())
+	file := e.files.open(name, vfs.ReadWrite)
+	if err := file.createFile(); err != nil {
+		return nil, errors.Join(err, file.remove()) // it may be there all the same
 	}
 	for _, suffix := range segmentFiles[1:] {
 		leftover := filePath(dir, base, suffix)
@@ -208,16 +207,25 @@ func (s *segment) age() (int64, error) {
 
 // modified returns the modification time of the record file in ms.
 func (s *segment) modified() (int64, error) {
-	file, err := s.file.acquire()
+	info, err := s.stat()
 	if err != nil {
 		return 0, err
+	}
+	return info.ModTime().UnixMilli(), nil
+}
+
+// stat describes the record file, whatever its name is.
+func (s *segment) stat() (fs.FileInfo, error) {
+	file, err := s.file.acquire()
+	if err != nil {
+		return nil, err
 	}
 	defer s.file.release()
 	info, err := file.Stat()
 	if err != nil {
-		return 0, &IOError{Op: "stat", Path: s.file.path(), Err: err}
+		return nil, &IOError{Op: "stat", Path: s.file.path(), Err: err}
 	}
-	return info.ModTime().UnixMilli(), nil
+	return info, nil
 }
 
 // floor returns the position of a batch at or before the one that holds the offset. If the index cannot be read as one

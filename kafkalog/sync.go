@@ -41,7 +41,17 @@ func (l *Log) flush(indexes bool) (int64, error) {
 		return l.flushed.Load(), err
 	}
 	l.advanceFlushed(job.flushed)
+	l.restTail()
 	return job.end, nil
+}
+
+// restTail lets go of the active file unless something was written to it that no sync covered.
+func (l *Log) restTail() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.view.Load().active().dirty {
+		l.mu.tail.letGo()
+	}
 }
 
 // flushJob is what one flush has to do.

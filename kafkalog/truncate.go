@@ -74,19 +74,14 @@ func (l *Log) dropActive() error {
 	v := l.view.Load()
 	last := len(v.segments) - 1
 	active, next := v.segments[last], v.segments[last-1]
-	file, err := next.file.pin()
+	if err := next.reactivate(); err != nil {
+		return err
+	}
+	files, err := l.retireFiles(active)
 	if err != nil {
 		return err
 	}
-	var files []*handle
-	if err = next.reactivate(); err == nil {
-		files, err = l.retireFiles(active)
-	}
-	if err != nil {
-		next.file.unpin()
-		return err
-	}
-	l.setTail(active, next, file)
+	l.mu.tail.letGo()
 	l.mu.trimOwed = false
 	l.mu.hole = next.base // at least so far reach its records
 	l.publish(v.segments[:last], min(v.start, active.base), v.established)
@@ -241,7 +236,7 @@ func (l *Log) resetLocked(offset int64) error {
 		retired = append(retired, files...)
 		l.retired(v.segments[i], "reset")
 	}
-	err := l.startOver(v.active(), offset)
+	err := l.startOver(offset)
 	if err != nil {
 		l.fail(err)
 		return err
@@ -266,7 +261,7 @@ func (l *Log) resetLocked(offset int64) error {
 }
 
 // startOver makes the one segment of an emptied log. The old files are gone for good before the new ones exist.
-func (l *Log) startOver(old *segment, base int64) error {
+func (l *Log) startOver(base int64) error {
 	if err := l.syncDir(); err != nil {
 		return err
 	}
@@ -274,11 +269,7 @@ func (l *Log) startOver(old *segment, base int64) error {
 	if err != nil {
 		return err
 	}
-	file, err := next.file.pin()
-	if err != nil {
-		return err
-	}
-	l.setTail(old, next, file)
+	l.mu.tail.letGo()
 	l.publish([]*segment{next}, base, false)
 	return l.syncDir()
 }

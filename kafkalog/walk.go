@@ -16,8 +16,9 @@ const windowSize = 4096
 
 type window [windowSize]byte
 
-// segmentReader is a segment's file, held open, and the bytes of it that were part of the log at one moment. What lies
-// beyond size is not looked at: it may be a batch being written, blocks reserved for later, or the remains of a crash.
+// segmentReader is a segment's file, held open unless there is nothing to read, and the bytes of it that were part of the
+// log at one moment. What lies beyond size is not looked at: it may be a batch being written, blocks reserved for later, or
+// the remains of a crash.
 type segmentReader struct {
 	segment *segment
 	file    vfs.File
@@ -27,6 +28,9 @@ type segmentReader struct {
 // reader opens the segment for reading. The caller closes it.
 func (s *segment) reader() (segmentReader, error) {
 	size := s.size.Load()
+	if size == 0 {
+		return segmentReader{segment: s}, nil
+	}
 	file, err := s.file.acquire()
 	if err != nil {
 		return segmentReader{}, err
@@ -35,7 +39,11 @@ func (s *segment) reader() (segmentReader, error) {
 }
 
 // close releases the file.
-func (r *segmentReader) close() { r.segment.file.release() }
+func (r *segmentReader) close() {
+	if r.file != nil {
+		r.segment.file.release()
+	}
+}
 
 // cut reports whether the log gave up a part of [0, to) of this segment, in place, since the reader was made.
 func (r *segmentReader) cut(to int64) bool { return r.segment.cutAt.Load() < to }

@@ -8,12 +8,26 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tidemark-io/tidemark/interop/server"
 )
 
 // descriptors is how many the server may have: fewer than connections come.
 const descriptors = 256
+
+// A partition costs a descriptor only while it has records that no sync covered.
+func TestATopicMayHaveMorePartitionsThanTheServerHasDescriptors(t *testing.T) {
+	h := process(t, server.TidemarkOptions{Dir: t.TempDir(), OpenFiles: descriptors})
+	require.NoError(t, h.Start(within(t)))
+	require.NoError(t, create(t, h, 2*descriptors, "wide"))
+	c := client(t, h)
+	for p := range int32(2 * descriptors) {
+		r := &kgo.Record{Topic: "wide", Partition: p, Value: []byte("first")}
+		require.NoError(t, c.ProduceSync(within(t), r).FirstErr(), "partition %d", p)
+	}
+	require.NoError(t, h.Stop(within(t)))
+}
 
 func TestAServerWithoutDescriptorsGoesOnAndLosesNothing(t *testing.T) {
 	h := process(t, server.TidemarkOptions{Dir: t.TempDir(), OpenFiles: descriptors, Args: []string{"--max.connections", "10000"}})
