@@ -50,6 +50,19 @@ func (d *Dir) TakeCleanShutdown() (CleanShutdown, error) {
 	return taken, err
 }
 
+// HasCleanShutdown reports whether the marker is there, and leaves it.
+func (d *Dir) HasCleanShutdown() (there bool, err error) {
+	err = d.use(func() error {
+		_, err := d.fs.Stat(d.file(cleanShutdownFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		there = err == nil
+		return err
+	})
+	return there, err
+}
+
 // takeMarker is done only when the removal is durable. If it fails after the removal, the clean end is forgotten, which
 // costs a recovery and no data.
 func (d *Dir) takeMarker() (CleanShutdown, error) {

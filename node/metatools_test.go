@@ -2,14 +2,18 @@ package node_test
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tidemark-io/tidemark/batch"
 	"github.com/tidemark-io/tidemark/meta"
 	"github.com/tidemark-io/tidemark/node"
 	"github.com/tidemark-io/tidemark/vfs"
@@ -120,6 +124,61 @@ func TestF13_LostMetadataIsMadeAgainFromTheDirectories(t *testing.T) {
 	require.Equal(t, 20, values(t, dir))
 	_, err = node.RecoverMeta(t.Context(), dir, node.RecoverOptions{Execute: true})
 	require.ErrorIs(t, err, fs.ErrExist)
+}
+
+// TestF13_WhatOnlyTheJournalHasCountsWhenMetadataIsMadeAgain loses the metadata in the power cut that took records from the
+// logs, which were the first of their leader epoch.
+func TestF13_WhatOnlyTheJournalHasCountsWhenMetadataIsMadeAgain(t *testing.T) {
+	dir, cut := filled(t), t.TempDir()
+	for range 2 { // two terms of which no record tells
+		require.NoError(t, os.Remove(filepath.Join(dir, ".kafka_cleanshutdown")))
+		n, err := onDisk(t, dir)
+		require.NoError(t, err)
+		require.NoError(t, n.Close(t.Context()))
+	}
+	require.NoError(t, os.Remove(filepath.Join(dir, ".kafka_cleanshutdown")))
+	n, err := onDisk(t, dir)
+	require.NoError(t, err)
+	c := clientOf(t, n)
+	var last sync.WaitGroup
+	for i := range 20 {
+		last.Add(1)
+		r := &kgo.Record{Topic: fmt.Sprintf("topic%02d", i), Value: []byte("in the journal")}
+		c.Produce(t.Context(), r, func(_ *kgo.Record, err error) {
+			defer last.Done()
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	last.Wait()
+	require.NoError(t, os.CopyFS(cut, os.DirFS(dir)))
+	c.Close()
+	require.NoError(t, n.Close(t.Context()))
+	require.FileExists(t, filepath.Join(cut, "tidemark.journal"))
+	require.NoError(t, os.Remove(filepath.Join(cut, "metadata.db")))
+	for i := range 20 {
+		name := filepath.Join(cut, fmt.Sprintf("topic%02d-0", i), "00000000000000000000.log")
+		records, err := os.ReadFile(name)
+		require.NoError(t, err)
+		first, _, err := batch.Next(records)
+		require.NoError(t, err)
+		require.NoError(t, os.Truncate(name, int64(len(first))))
+	}
+
+	for _, execute := range []bool{false, true} {
+		plan, err := node.RecoverMeta(t.Context(), cut, node.RecoverOptions{Execute: execute})
+		require.NoError(t, err)
+		require.FileExists(t, filepath.Join(cut, "tidemark.journal"), "it is for the start that comes")
+		journaled := 0
+		for _, topic := range plan.Topics {
+			if p := topic.Partitions[0]; p.End == 2 {
+				require.EqualValues(t, 3, p.LeaderEpoch)
+				journaled++
+			}
+		}
+		require.Greater(t, journaled, 10)
+	}
 }
 
 func TestRecoveryTellsWhatItLeavesAndWhatIsDamaged(t *testing.T) {

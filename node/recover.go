@@ -16,7 +16,9 @@ import (
 	"github.com/tidemark-io/tidemark/logdir"
 	"github.com/tidemark-io/tidemark/meta"
 	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/partition"
 	"github.com/tidemark-io/tidemark/stream"
+	"github.com/tidemark-io/tidemark/vfs"
 	"github.com/tidemark-io/tidemark/vfs/overlay"
 )
 
@@ -187,6 +189,10 @@ func safeSettings(topic string) map[string]string {
 
 // readLogs opens every log as a start would, over its files and without changing them.
 func (d *dataDir) readLogs(ctx context.Context, topics []RecoveredTopic, progress func(done, total int)) error {
+	logs, err := d.afterReplay()
+	if err != nil {
+		return err
+	}
 	type place struct {
 		topic string
 		p     *RecoveredPartition
@@ -201,7 +207,7 @@ func (d *dataDir) readLogs(ctx context.Context, topics []RecoveredTopic, progres
 	}
 	done := make(chan struct{}, len(all))
 	return parallel.Each(ctx, len(all), DefaultRecoveryThreads, func(i int) {
-		if err := d.readLog(all[i].topic, all[i].p); err != nil {
+		if err := d.readLog(logs, all[i].topic, all[i].p); err != nil {
 			all[i].p.Problem = err.Error()
 		}
 		done <- struct{}{}
@@ -211,8 +217,20 @@ func (d *dataDir) readLogs(ctx context.Context, topics []RecoveredTopic, progres
 	})
 }
 
-func (d *dataDir) readLog(topic string, p *RecoveredPartition) error {
-	env := kafkalog.NewEnv(kafkalog.EnvOptions{FS: overlay.New(d.fs)})
+// afterReplay returns the files as they are once a start has put the journal back, which may hold the only records of a leader
+// epoch.
+func (d *dataDir) afterReplay() (vfs.FS, error) {
+	clean, err := d.dir.HasCleanShutdown()
+	if err != nil || clean {
+		return d.fs, err
+	}
+	view := overlay.New(d.fs)
+	_, err = partition.ReplayJournal(view, d.path, d.journaledDirs(meta.Empty()), func(string, string) {})
+	return view, err
+}
+
+func (d *dataDir) readLog(logs vfs.FS, topic string, p *RecoveredPartition) error {
+	env := kafkalog.NewEnv(kafkalog.EnvOptions{FS: overlay.New(logs)})
 	l, err := kafkalog.Open(env, d.partitionPath(topic, p.Index), kafkalog.Options{})
 	if err != nil {
 		return errors.Join(err, env.Close())
