@@ -138,23 +138,33 @@ func TestWhatNobodyAsksForGoesBackToTheSystem(t *testing.T) {
 			<-time.After(keepFor)
 			synctest.Wait()
 		}
+		mapped := func() int {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.mapped
+		}
+		winding := func() bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.trimmer != nil
+		}
 		wait()
-		require.Equal(t, 4, p.mapped, "they were lent since the clock was wound")
+		require.Equal(t, 4, mapped(), "they were lent since the clock was wound")
 		p.Give(p.Take(8 << 10))
 		wait()
-		require.Equal(t, 1, p.mapped, "one at a time was asked for")
+		require.Equal(t, 1, mapped(), "one at a time was asked for")
 		p.Give(p.Take(8 << 10))
 		wait()
-		require.Equal(t, 1, p.mapped)
+		require.Equal(t, 1, mapped())
 		wait()
-		require.Zero(t, p.mapped)
-		require.Nil(t, p.trimmer, "nothing is left to wait for")
+		require.Zero(t, mapped())
+		require.False(t, winding(), "nothing is left to wait for")
 
 		p.Give(p.Take(8 << 10)) // and it begins anew
-		require.NotNil(t, p.trimmer)
+		require.True(t, winding())
 		wait()
 		wait()
-		require.Zero(t, p.mapped)
+		require.Zero(t, mapped())
 		p.Close()
 	})
 }
