@@ -237,6 +237,38 @@ func TestAFileThatWasWrittenToByALaterLeaderIsLeftAlone(t *testing.T) {
 	}
 }
 
+// TestALogThatGoesOnInANextSegmentGetsNothingThatBelongsThere has a server that knows no journal begin a segment where the
+// records end that it found.
+func TestALogThatGoesOnInANextSegmentGetsNothingThatBelongsThere(t *testing.T) {
+	build := func(epoch int32, base int64, value string) string {
+		b := batch.NewBuilder(batch.BuilderOptions{LeaderEpoch: epoch})
+		b.Add(1, nil, []byte(value))
+		built, err := b.Build()
+		require.NoError(t, err)
+		built.SetBaseOffset(base)
+		return string(built)
+	}
+	const segment, next = "data/orders-0/00000000000000000007.log", "data/orders-0/00000000000000000008.log"
+	first, second := build(3, 7, "first"), build(3, 8, "second")
+	for name, row := range map[string]struct{ next, after string }{
+		"later records":                  {next: build(4, 8, "later"), after: first},
+		"what a roll that failed leaves": {after: first + second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newFS(t)
+			require.NoError(t, vfs.EnsureDir(m, "data/orders-0"))
+			addRound(t, newWriter(t, m), piece(0, int64(len(first)), second))
+			write(t, m, segment, first)
+			write(t, m, next, row.next)
+			o := options(m)
+			o.Find = func(journal.Key, int64) (string, bool) { return segment, true }
+			_, err := journal.Replay(o)
+			require.NoError(t, err)
+			require.Equal(t, row.after, read(t, m, segment))
+		})
+	}
+}
+
 // bytesOf returns the journal's bytes and lets a test put changed ones in their place.
 func bytesOf(t testing.TB, m *memfs.FS) []byte { return []byte(read(t, m, file)) }
 

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"path"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/tidemark-io/tidemark/batch"
@@ -45,7 +48,8 @@ type Replayed struct {
 // it may be called again.
 //
 // A file that is no longer there is left out, since only a deletion takes it away. So is one that holds, in the place of the
-// journal's, a whole batch of a later leader epoch: then a server that knows no journal has written to the log since.
+// journal's, a whole batch of a later leader epoch, and one whose next segment has offsets of the journal's: then a server that
+// knows no journal has written to the log since.
 //
 // Errors: [*CorruptError] and [*VersionError] of the journal, and those of the file system.
 func Replay(o ReplayOptions) (Replayed, error) {
@@ -139,9 +143,13 @@ func (r *replay) restore(t *target) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
+	next, err := r.nextSegment(t.file, t.pieces[0].Base)
+	if err != nil {
+		return err
+	}
 	written := int64(0)
 	for _, piece := range t.pieces {
-		n, reason, err := r.restorePiece(file, piece)
+		n, reason, err := r.restorePiece(file, piece, next)
 		if err != nil {
 			return err
 		}
@@ -172,9 +180,34 @@ func (r *replay) leave(file, reason string) {
 	}
 }
 
+// nextSegment returns the base offset of the segment behind the one of a file, or math.MaxInt64. One without records may be
+// what is left of a roll that was taken back.
+func (r *replay) nextSegment(file string, base int64) (int64, error) {
+	entries, err := r.FS.List(path.Dir(file))
+	if err != nil {
+		return 0, err
+	}
+	next := int64(math.MaxInt64)
+	for _, e := range entries {
+		digits, isLog := strings.CutSuffix(e.Name(), path.Ext(file))
+		other, err := strconv.ParseInt(digits, 10, 64)
+		if !isLog || err != nil || other <= base || other >= next {
+			continue
+		}
+		info, err := r.FS.Stat(path.Join(path.Dir(file), e.Name()))
+		if err != nil {
+			return 0, err
+		}
+		if info.Size() > 0 {
+			next = other
+		}
+	}
+	return next, nil
+}
+
 // restorePiece writes the records of one entry, also if they are there, and returns how many bytes were missing. reason says
-// why the file is not theirs.
-func (r *replay) restorePiece(file vfs.File, e located) (written int64, reason string, err error) {
+// why the file is not theirs. Records at the offset next and above are of another segment.
+func (r *replay) restorePiece(file vfs.File, e located, next int64) (written int64, reason string, err error) {
 	info, err := file.Stat()
 	if err != nil {
 		return 0, "", err
@@ -202,11 +235,25 @@ func (r *replay) restorePiece(file vfs.File, e located) (written int64, reason s
 	if err != nil {
 		return 0, "", err
 	}
+	if end := endOf(want); end > next {
+		return 0, fmt.Sprintf("what the journal has of it ends at offset %d, and the next segment begins at %d", end, next), nil
+	}
 	if later {
 		return 0, fmt.Sprintf("at %d it holds a batch of a later leader than the journal's", e.Position+at), nil
 	}
 	_, err = file.WriteAt(want, e.Position)
 	return e.length, "", err
+}
+
+// endOf returns the offset behind the last of the batches, 0 if there is none.
+func endOf(batches []byte) (end int64) {
+	for {
+		b, rest, err := batch.Next(batches)
+		if err != nil {
+			return end
+		}
+		end, batches = b.LastOffset()+1, rest
+	}
 }
 
 // laterBatch reports whether, from a position of a file on, a whole batch of a later leader epoch stands in the place of one
