@@ -1,5 +1,12 @@
 package kafkalog
 
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
 // SetLogStart moves the log start up. An offset at or below the present start changes nothing. The new start is durable
 // on return and survives a crash, and the call blocks on the device. No file is deleted: [Log.Tick] does that. Leader
 // epochs that end below the start are forgotten, and a finished transaction that ended below it no longer holds back
@@ -69,6 +76,9 @@ func (l *Log) raiseStartLocked(offset int64) error {
 // TrimTo deletes the records below an offset and returns the resulting log start. It is [Log.SetLogStart], clamped to
 // the log end, and then drops the sealed segments that lie below the start as a whole. A negative offset is an
 // [*ArgumentError].
+//
+// On a full disk it makes the room that it needs: it unlinks at once what waits for that, and whole segments below the
+// offset before the start is written. If that is not enough it fails, with the log start at or above where it was.
 func (l *Log) TrimTo(offset int64) (int64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,15 +92,55 @@ func (l *Log) trimLocked(offset int64) (int64, error) {
 	if offset >= 0 {
 		offset = min(offset, l.end.Load())
 	}
-	if err := l.setStartLocked(offset); err != nil {
-		return l.view.Load().start, err
+	err := l.setStartLocked(offset)
+	for vfs.IsNoSpace(err) && l.view.Load().start < offset {
+		if roomErr := l.makeRoom(offset); roomErr != nil {
+			return l.view.Load().start, fmt.Errorf("%w: %w", err, roomErr)
+		}
+		err = l.setStartLocked(offset)
 	}
 	v := l.view.Load()
+	if err != nil && !(vfs.IsNoSpace(err) && v.start >= offset) { // leader epochs that are not cut off go with the next start
+		return v.start, err
+	}
 	drop := 0
 	for drop+1 < len(v.segments) && v.segments[drop+1].base <= v.start {
 		drop++
 	}
 	return v.start, l.dropFirst(drop, "start")
+}
+
+// errNothingToRemove says why a trim could make no room.
+var errNothingToRemove = errors.New("no segment lies below the new log start as a whole, so none could be removed to make room")
+
+// makeRoom gives back to the disk what is not needed by a log that begins at the offset: the files that wait to be unlinked,
+// or else the oldest segment.
+//
+// The absence of a segment proves a log start at or above the base of the next one. So segments go one by one, the oldest
+// first, each durably before the next: a power cut leaves the old start, the new one or a base between them, and never a hole.
+func (l *Log) makeRoom(offset int64) error {
+	if l.unlinkRetired() {
+		return nil
+	}
+	v := l.view.Load()
+	if l.config.Load().RemoteStorage || len(v.segments) < 2 || v.segments[1].base > offset {
+		return errNothingToRemove
+	}
+	// The leader epochs, which it writes as well, find as little room as the start did.
+	if err := l.retainFrom(1, "start"); l.view.Load().segments[0] == v.segments[0] {
+		return err
+	}
+	l.unlinkRetired()
+	return l.syncDir()
+}
+
+// unlinkRetired unlinks the files that left the log now, whatever their time, and reports whether any went.
+func (l *Log) unlinkRetired() bool {
+	all := DueDeletions{files: l.mu.retired}
+	before := all.Len()
+	_ = all.Delete() // those that are left are due later
+	l.mu.retired = all.files
+	return all.Len() < before
 }
 
 // DiffersFromLeaderLogStart reports whether [Log.FollowLeaderLogStart] would change anything. It does not wait.

@@ -122,10 +122,12 @@ func (l *Log) Trim(offset int64) (int64, error) {
 		return -1, &OffsetError{Offset: offset, Start: 0, End: o.HighWatermark}
 	}
 	start, err := l.store.TrimTo(offset)
+	if err == nil || start > o.LogStart { // on a full disk it may have moved, and not so far
+		l.scheduleUpkeep()
+		l.moved()
+	}
 	if err != nil {
 		return -1, l.storageError("delete records", err, false)
 	}
-	l.scheduleUpkeep()
-	l.moved()
 	return start, nil
 }
