@@ -31,6 +31,9 @@ func (n *Node) settleJournal(ctx context.Context) (err error) {
 	done, err := partition.ReplayJournal(n.config.FS, n.config.DataDir, find, func(file, reason string) {
 		n.log.Error("what the journal has of a log was not put back", "file", file, "reason", reason)
 	})
+	if done.Kept != "" {
+		n.log.Warn("the journal is kept, since not all of it was put back; no start looks at it again", "file", done.Kept)
+	}
 	if err == nil && done.Rounds {
 		n.log.Info("the journal was put back into the logs", "files", done.Files, "written", done.Written, "bytes", done.Bytes)
 	}

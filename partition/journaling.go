@@ -117,7 +117,7 @@ func RemoveJournal(fs vfs.FS, dir string) error { return journal.Remove(fs, dir)
 type JournalReplay = journal.Replayed
 
 // ReplayJournal puts back into the files of logs what a power cut took and the journal of the data directory kept, and
-// removes the journal. It is called after an unclean stop, before any log is opened. find returns the directory of a
+// removes the journal, or gives it another name if not all of it could be put back. It is called after an unclean stop, before any log is opened. find returns the directory of a
 // partition, and false if there is none any more; leftAlone is told of files that are not what they were when the journal was written.
 // It blocks on the device, and may be called again when it fails. Errors to match: [*journal.CorruptError],
 // [*journal.VersionError].

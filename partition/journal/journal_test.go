@@ -229,9 +229,18 @@ func TestAFileThatWasWrittenToByALaterLeaderIsLeftAlone(t *testing.T) {
 			o := options(m)
 			var reason string
 			o.LeftAlone = func(file, why string) { reason = why }
-			_, err := journal.Replay(o)
+			write(t, m, file+".left-1", "of an earlier start")
+			done, err := journal.Replay(o)
 			require.NoError(t, err)
 			require.Equal(t, row.reason, reason)
+			_, gone := m.Stat(file)
+			require.ErrorIs(t, gone, fs.ErrNotExist)
+			if reason != "" {
+				require.Equal(t, file+".left-2", done.Kept)
+				require.Contains(t, read(t, m, done.Kept), ours, "it may be nowhere else")
+			} else {
+				require.Empty(t, done.Kept)
+			}
 			require.Equal(t, row.after, read(t, m, recordFile(0)))
 		})
 	}

@@ -41,10 +41,13 @@ type Replayed struct {
 	Files   int   // that the journal has records of
 	Written int   // of these, that had lost some
 	Bytes   int64 // put back
+
+	// Kept is where the journal is now if something of it was not put back, which nothing else may have. Else it is empty.
+	Kept string
 }
 
 // Replay puts back what the logs of a data directory lost in a power cut and the journal kept, makes it durable, and removes
-// the journal. No log may be open. Without a journal it does nothing. It blocks on the device; when it fails, or is cut short,
+// the journal, or gives it another name if a file was left alone. No log may be open. Without a journal it does nothing. It blocks on the device; when it fails, or is cut short,
 // it may be called again.
 //
 // A file that is no longer there is left out, since only a deletion takes it away. So is one that holds, in the place of the
@@ -73,7 +76,26 @@ func Replay(o ReplayOptions) (Replayed, error) {
 	if err := r.putBack(); err != nil {
 		return Replayed{}, err
 	}
-	return r.done, Remove(o.FS, o.Dir)
+	if !r.left {
+		return r.done, Remove(o.FS, o.Dir)
+	}
+	r.done.Kept, err = putAside(o.FS, o.Dir)
+	return r.done, err
+}
+
+// putAside gives the journal a name under which no start looks for it, and returns that.
+func putAside(fsys vfs.FS, dir string) (string, error) {
+	for n := 1; ; n++ {
+		name := path.Join(dir, fmt.Sprintf("%s.left-%d", FileName, n))
+		_, err := fsys.Stat(name)
+		if err == nil {
+			continue
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			err = errors.Join(fsys.Rename(path.Join(dir, FileName), name), fsys.SyncDir(dir))
+		}
+		return name, err
+	}
 }
 
 // Remove removes the journal of a data directory, durably. Without one it does nothing. The caller knows that all logs are
@@ -97,8 +119,9 @@ type replay struct {
 	targets []*target // in the order in which the journal first names them
 	byFile  map[string]*target
 
-	mu   sync.Mutex // guards done, and the calls of LeftAlone
+	mu   sync.Mutex // guards what follows, and the calls of LeftAlone
 	done Replayed
+	left bool // a file was left alone
 }
 
 // target is a file and what the journal has of it, by position in the file for the most part.
@@ -175,6 +198,7 @@ func (r *replay) restore(t *target) (err error) {
 func (r *replay) leave(file, reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.left = true
 	if r.LeftAlone != nil {
 		r.LeftAlone(file, reason)
 	}
