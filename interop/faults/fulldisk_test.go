@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/tidemark-io/tidemark/internal/ledger"
 	"github.com/tidemark-io/tidemark/interop/server"
 )
 
@@ -110,6 +112,10 @@ func fullDisk(t *testing.T, d disk) {
 	require.Regexp(t, "delete topics or records|too little space is left on the disk", err.Error())
 	load.Pause()
 	verify(t, h, l, "on the full disk")
+	for p := range int32(3) {
+		require.NoError(t, deleteMost(t, h, l, p), "records can be deleted to make room")
+	}
+	verify(t, h, l, "after records were deleted on the full disk")
 	deleted, err := kadm.NewClient(client(t, h)).DeleteTopics(within(t), "victim")
 	require.NoError(t, err)
 	require.NoError(t, deleted.Error(), "a topic can be deleted to make room")
@@ -149,6 +155,25 @@ func fullDisk(t *testing.T, d disk) {
 	beside, _ := ends.Lookup("beside", 0)
 	require.Equal(t, int64(1), beside.Offset)
 	require.NoError(t, h.Stop(within(t)))
+}
+
+// deleteMost deletes all records of a partition of the load but the newest.
+func deleteMost(t *testing.T, h *server.Server, l *ledger.Ledger, partition int32) (err error) {
+	t.Helper()
+	admin := kadm.NewClient(client(t, h))
+	ends, err := admin.ListEndOffsets(within(t), "loaded")
+	require.NoError(t, err)
+	end, _ := ends.Lookup("loaded", partition)
+	l.Delete(partition, end.Offset-1, func() (int64, error) {
+		below := kadm.Offsets{}
+		below.AddOffset("loaded", partition, end.Offset-1, -1)
+		var answers kadm.DeleteRecordsResponses
+		answers, err = admin.DeleteRecords(within(t), below)
+		answer, _ := answers.Lookup("loaded", partition)
+		err = errors.Join(err, answer.Err)
+		return answer.LowWatermark, err
+	})
+	return err
 }
 
 // identify asks for so many producer ids, for which the metadata log needs room now and then. The answer is an id, or that
