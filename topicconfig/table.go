@@ -184,7 +184,8 @@ func tidemarkSettings() []setting {
 		choiceSetting("tidemark.flush", func(c *Config) *FlushMode { return &c.Flush }, FlushGroup,
 			[]FlushMode{FlushGroup, FlushOS, FlushEvery},
 			"When an append is durable and answered: group syncs once for all that wait, every syncs each append alone, os "+
-				"leaves it to the operating system as Kafka does, and a power cut may then lose acknowledged records."),
+				"leaves it to the operating system as Kafka does, and a power cut may then lose acknowledged records.").
+			under("tidemark.flush"),
 	}
 }
 
