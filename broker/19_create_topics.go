@@ -56,9 +56,10 @@ const (
 
 // newTopic is a topic of a CreateTopics request on its way.
 type newTopic struct {
-	create CreateTopic
-	config *topicconfig.Config // nil with an error
-	err    error
+	create  CreateTopic
+	config  *topicconfig.Config // nil with an error
+	sources topicSources
+	err     error
 }
 
 func (c *call) createTopics(req *kmsg.CreateTopicsRequest) (answer, error) {
@@ -138,6 +139,9 @@ func (c *call) planTopic(plan *newTopic, t kmsg.CreateTopicsRequestTopic) (err e
 	}
 	config, err := c.server.backend.ResolveConfig(t.Topic, overrides)
 	if err != nil {
+		return err
+	}
+	if plan.sources, err = c.topicSources(t.Topic); err != nil {
 		return err
 	}
 	plan.config = &config
@@ -269,9 +273,11 @@ func (c *call) adminContext(timeoutMillis int32) (context.Context, context.Cance
 
 // Where a setting's value comes from, with Kafka's numbers.
 const (
-	sourceTopic        int8 = 1
-	sourceStaticBroker int8 = 4
-	sourceDefault      int8 = 5
+	sourceTopic       int8 = 1
+	sourceThisNode    int8 = 2 // DYNAMIC_BROKER_CONFIG
+	sourceAllNodes    int8 = 3 // DYNAMIC_DEFAULT_BROKER_CONFIG
+	sourceNodeAtStart int8 = 4 // STATIC_BROKER_CONFIG
+	sourceDefault     int8 = 5
 )
 
 func (t *newTopic) response(definitions []topicconfig.Definition, nodes int) kmsg.CreateTopicsResponseTopic {
@@ -288,18 +294,7 @@ func (t *newTopic) response(definitions []topicconfig.Definition, nodes int) kms
 	r.Configs = make([]kmsg.CreateTopicsResponseTopicConfig, len(definitions))
 	for i, d := range definitions {
 		value := t.config.Value(d.Name)
-		r.Configs[i] = kmsg.CreateTopicsResponseTopicConfig{Name: d.Name, Value: &value, Source: configSource(*t.config, d, value)}
+		r.Configs[i] = kmsg.CreateTopicsResponseTopicConfig{Name: d.Name, Value: &value, Source: t.sources.source(*t.config, d)}
 	}
 	return r
-}
-
-// configSource says who set a setting. A value that is Kafka's default counts as set by nobody.
-func configSource(c topicconfig.Config, d topicconfig.Definition, value string) int8 {
-	switch {
-	case c.Overridden(d.Name):
-		return sourceTopic
-	case value != d.Default:
-		return sourceStaticBroker
-	}
-	return sourceDefault
 }

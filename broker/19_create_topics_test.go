@@ -39,7 +39,7 @@ func createRequest(version int16, topics ...kmsg.CreateTopicsRequestTopic) *kmsg
 
 func TestCreateTopicsInEveryVersion(t *testing.T) {
 	r := newRig(t)
-	r.backend.defaults = map[string]string{"segment.bytes": "2097152"}
+	r.backend.startedWith(map[string]string{"segment.bytes": "2097152"})
 	c := r.dial()
 	for version := int16(2); version <= 7; version++ {
 		name := "t" + string(rune('0'+version))
@@ -68,7 +68,7 @@ func TestCreateTopicsInEveryVersion(t *testing.T) {
 			case "retention.ms":
 				want.Value, want.Source = kmsg.StringPtr("1000"), sourceTopic
 			case "segment.bytes":
-				want.Value, want.Source = kmsg.StringPtr("2097152"), sourceStaticBroker
+				want.Value, want.Source = kmsg.StringPtr("2097152"), sourceNodeAtStart
 			}
 			require.Equal(t, want, got.Configs[i])
 		}

@@ -10,12 +10,12 @@ import (
 //
 // Tells the settings of topics and of this node: value, where it comes from, and what else it could come from. All, or the
 // named ones; a name that does not exist is left out. A value that is Kafka's default counts as set by nobody, so tools do
-// not print it. The node's settings are read-only. Loggers, subscriptions to client metrics and groups have no settings
+// not print it. Of a node's settings, those are read-only that cannot be changed while it runs. Loggers, subscriptions to client metrics and groups have no settings
 // here and are answered with none.
 //
 //	type  resource        name
 //	   2  topic           its name
-//	   4  broker          this node's id; empty: what was set for all nodes while they run, which is nothing
+//	   4  broker          this node's id; empty: what was set of all nodes while they run, and nothing else
 //	   8  broker logger   this node's id
 //	  16  client metrics  any but empty
 //	  32  group           any but empty
@@ -74,12 +74,12 @@ func (c *call) describeResource(topics Topics, asked kmsg.DescribeConfigsRequest
 		return c.topicEntries(t)
 	case resourceBroker:
 		if name == "" {
-			return nil, nil
+			return c.server.backend.NodeConfigs().overrideEntries(), nil
 		}
 		if err := c.checkBrokerName(name); err != nil {
 			return nil, err
 		}
-		return c.brokerEntries()
+		return c.brokerEntries(), nil
 	case resourceBrokerLogger:
 		return nil, c.checkBrokerName(name)
 	case resourceClientMetrics, resourceGroup:

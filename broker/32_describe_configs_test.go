@@ -32,7 +32,7 @@ func synonym(name, value string, source int8) kmsg.DescribeConfigsResponseResour
 
 func TestDescribeConfigsTellsWhereEachSettingOfATopicComesFrom(t *testing.T) {
 	r := newRig(t)
-	r.backend.defaults = map[string]string{"retention.ms": "5000", "max.message.bytes": "2000"}
+	r.backend.startedWith(map[string]string{"retention.ms": "5000", "max.message.bytes": "2000"})
 	r.topic("t", 1, map[string]string{"max.message.bytes": "3000", "segment.ms": "604800000"})
 	c := r.dial()
 	want := map[string]struct {
@@ -44,14 +44,15 @@ func TestDescribeConfigsTellsWhereEachSettingOfATopicComesFrom(t *testing.T) {
 		"cleanup.policy": {"delete", sourceDefault, topicconfig.List, []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym{
 			synonym("log.cleanup.policy", "delete", sourceDefault)}},
 		"max.message.bytes": {"3000", sourceTopic, topicconfig.Int, []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym{
-			synonym("max.message.bytes", "3000", sourceTopic), synonym("message.max.bytes", "2000", sourceStaticBroker),
+			synonym("max.message.bytes", "3000", sourceTopic), synonym("message.max.bytes", "2000", sourceNodeAtStart),
 			synonym("message.max.bytes", "1048588", sourceDefault)}},
-		"retention.ms": {"5000", sourceStaticBroker, topicconfig.Long, []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym{
-			synonym("log.retention.ms", "5000", sourceStaticBroker)}},
+		"retention.ms": {"5000", sourceNodeAtStart, topicconfig.Long, []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym{
+			synonym("log.retention.ms", "5000", sourceNodeAtStart), synonym("log.retention.hours", "168", sourceDefault)}},
 		"segment.ms": {"604800000", sourceTopic, topicconfig.Long, []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym{
 			synonym("segment.ms", "604800000", sourceTopic)}},
-		"flush.ms":       {"9223372036854775807", sourceDefault, topicconfig.Long, nil},
-		"tidemark.flush": {"group", sourceDefault, topicconfig.String, nil},
+		"flush.ms": {"9223372036854775807", sourceDefault, topicconfig.Long, nil},
+		"tidemark.flush": {"group", sourceDefault, topicconfig.String, []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym{
+			synonym("tidemark.flush", "group", sourceDefault)}},
 	}
 	for version := int16(1); version <= 4; version++ {
 		req := describeConfigs(version, resourceTopic, "t")
@@ -77,30 +78,31 @@ func TestDescribeConfigsTellsWhereEachSettingOfATopicComesFrom(t *testing.T) {
 
 func TestDescribeConfigsTellsTheSettingsOfThisNode(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.NumPartitions, o.MaxConnections = 5, 0 })
-	r.backend.defaults = map[string]string{"retention.ms": "5000", "max.message.bytes": "2000"}
+	r.backend.startedWith(map[string]string{"retention.ms": "5000", "max.message.bytes": "2000"})
 	c := r.dial()
 	req := describeConfigs(4, resourceBroker, "7")
 	req.IncludeSynonyms = true
 	got := configs(do[*kmsg.DescribeConfigsResponse](c, req))
 	for name, want := range map[string]struct {
-		value  string
-		source int8
+		value    string
+		source   int8
+		readOnly bool
 	}{
-		"num.partitions":            {"5", sourceStaticBroker},
-		"max.connections":           {"2147483647", sourceDefault},
-		"auto.create.topics.enable": {"true", sourceDefault},
-		"socket.request.max.bytes":  {"104857600", sourceDefault},
-		"node.id":                   {"7", sourceStaticBroker},
-		"log.retention.ms":          {"5000", sourceStaticBroker},
-		"log.retention.hours":       {"168", sourceDefault},
-		"message.max.bytes":         {"2000", sourceStaticBroker},
-		"log.cleanup.policy":        {"delete", sourceDefault},
-		"log.roll.hours":            {"168", sourceDefault},
+		"num.partitions":            {"5", sourceNodeAtStart, true},
+		"max.connections":           {"2147483647", sourceDefault, false},
+		"auto.create.topics.enable": {"true", sourceDefault, true},
+		"socket.request.max.bytes":  {"104857600", sourceDefault, true},
+		"node.id":                   {"7", sourceNodeAtStart, true},
+		"log.retention.ms":          {"5000", sourceNodeAtStart, false},
+		"log.retention.hours":       {"168", sourceDefault, true},
+		"message.max.bytes":         {"2000", sourceNodeAtStart, false},
+		"log.cleanup.policy":        {"delete", sourceDefault, false},
+		"log.roll.hours":            {"168", sourceDefault, true},
 	} {
 		require.NotNil(t, got[name].Value, name)
 		require.Equal(t, want.value, *got[name].Value, name)
 		require.Equal(t, kmsg.ConfigSource(want.source), got[name].Source, name)
-		require.True(t, got[name].ReadOnly, name)
+		require.Equal(t, want.readOnly, got[name].ReadOnly, name)
 	}
 	require.Nil(t, got["log.retention.minutes"].Value, "weaker settings have no value where a stronger one has")
 	require.Nil(t, got["password"].Value)

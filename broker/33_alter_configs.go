@@ -1,16 +1,12 @@
 package broker
 
-import (
-	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/tidemark-io/tidemark/topicconfig"
-)
+import "github.com/twmb/franz-go/pkg/kmsg"
 
 // # AlterConfigs (33): versions 0-2
 //
-// Replaces all settings that a topic has of its own: those that are not named go back to their defaults. The answer is sent
-// when the new settings are durable and in force in every log of the topic. validate_only makes the same checks.
-// IncrementalAlterConfigs is the one to use; the Java client has only that since 4.0.
+// Replaces all settings that a topic has of its own, or that were set of nodes while they run: those that are not named go
+// back to their defaults. The answer is sent when the new settings are durable and in force in every log that they concern.
+// validate_only makes the same checks. IncrementalAlterConfigs is the one to use; the Java client has only that since 4.0.
 //
 //	v2  flexible
 //
@@ -63,6 +59,6 @@ func replacement(r kmsg.AlterConfigsRequestResource) configChange {
 	case ch.checked == nil && null != nil:
 		ch.checked = nullValues(null)
 	}
-	ch.merge = func(map[string]string, topicconfig.Config) (map[string]string, error) { return overrides, nil }
+	ch.merge = func(map[string]string, presentSettings) (map[string]string, error) { return overrides, nil }
 	return ch
 }

@@ -12,21 +12,22 @@ import (
 
 // # IncrementalAlterConfigs (44): versions 0-1
 //
-// Changes single settings of topics: all those of a topic or none. What another client changes at the same time is kept.
-// The answer is sent when the new settings are durable and in force in every log of the topic; no restart is needed.
-// validate_only makes the same checks. No setting of a node can be changed while it runs, and there are none of loggers,
-// groups and client metrics.
+// Changes single settings of topics and of nodes: all those of a resource or none. What another client changes at the same
+// time is kept. The answer is sent when the new settings are durable and in force in every log that they concern; no restart
+// is needed. validate_only makes the same checks. Of nodes, this one by its id or all of them by the empty name, the settings
+// can be changed that node_configs.go lists. Loggers, groups and client metrics have none.
 //
 //	op
 //	 0  SET       the value; a null one is refused
 //	 1  DELETE    back to the default; no error if it is at its default, or unknown
-//	 2  APPEND    adds to a list what is not in it; the list is the one in force
+//	 2  APPEND    adds to a list what is not in it; the list is the one in force (of nodes: below it, if it has none)
 //	 3  SUBTRACT  takes out of a list
 //
 //	v1  flexible
 //
 // Errors of a resource, checked in this order: INVALID_REQUEST for one that is named twice, a setting that is named twice, a
-// null value, an unknown type or operation, a setting of a node, another node; INVALID_TOPIC_EXCEPTION; INVALID_CONFIG for
+// null value, an unknown type or operation, another node, a setting of a node that cannot be changed while it runs, or not
+// to that value (where Kafka has this code and not INVALID_CONFIG: KAFKA-13609); INVALID_TOPIC_EXCEPTION; INVALID_CONFIG for
 // an unknown name, an invalid value, APPEND and SUBTRACT where there is no list; UNKNOWN_TOPIC_OR_PARTITION;
 // REQUEST_TIMED_OUT, after which the change may be made.
 func incrementalAlterConfigsAPI() api {
@@ -79,9 +80,9 @@ func increment(r kmsg.IncrementalAlterConfigsRequestResource) configChange {
 	if ch.checked == nil && null != nil {
 		ch.checked = nullValues(null)
 	}
-	ch.merge = func(overrides map[string]string, config topicconfig.Config) (map[string]string, error) {
+	ch.merge = func(overrides map[string]string, present presentSettings) (map[string]string, error) {
 		for _, s := range r.Configs {
-			if err := mergeSetting(overrides, config, s); err != nil {
+			if err := mergeSetting(overrides, present, s); err != nil {
 				return nil, err
 			}
 		}
@@ -90,8 +91,8 @@ func increment(r kmsg.IncrementalAlterConfigsRequestResource) configChange {
 	return ch
 }
 
-// mergeSetting does one operation on the overrides of a topic, whose settings in force are config.
-func mergeSetting(overrides map[string]string, config topicconfig.Config, s kmsg.IncrementalAlterConfigsRequestResourceConfig) error {
+// mergeSetting does one operation on overrides.
+func mergeSetting(overrides map[string]string, present presentSettings, s kmsg.IncrementalAlterConfigsRequestResourceConfig) error {
 	switch int8(s.Op) {
 	case opSet:
 		overrides[s.Name] = *s.Value
@@ -100,22 +101,21 @@ func mergeSetting(overrides map[string]string, config topicconfig.Config, s kmsg
 		delete(overrides, s.Name)
 		return nil
 	case opAppend, opSubtract:
-		return mergeList(overrides, config, s)
+		return mergeList(overrides, present, s)
 	}
 	return &codedError{codeInvalidRequest, fmt.Sprintf("Unknown operation %d on %s", s.Op, s.Name)}
 }
 
-func mergeList(overrides map[string]string, config topicconfig.Config, s kmsg.IncrementalAlterConfigsRequestResourceConfig) error {
-	d, known := topicconfig.Lookup(s.Name)
-	if !known {
-		_, err := config.With(map[string]string{s.Name: *s.Value})
+func mergeList(overrides map[string]string, present presentSettings, s kmsg.IncrementalAlterConfigsRequestResourceConfig) error {
+	kind, value, err := present(s.Name)
+	if err != nil {
 		return err
 	}
-	if d.Type != topicconfig.List {
+	if kind != topicconfig.List {
 		verb := map[int8]string{opAppend: "APPEND to", opSubtract: "SUBTRACT from"}[int8(s.Op)]
 		return &codedError{codeInvalidConfig, fmt.Sprintf("Can't %s key %s because its type is not LIST.", verb, s.Name)}
 	}
-	items := listItems(config.Value(s.Name))
+	items := listItems(value)
 	for _, item := range listItems(*s.Value) {
 		switch {
 		case int8(s.Op) == opSubtract:

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,9 +20,12 @@ type configChange struct {
 	// checked is what is wrong with the request itself, whatever the settings are now.
 	checked error
 
-	// merge returns the overrides that follow from the present ones, which it owns. config is the present settings.
-	merge func(overrides map[string]string, config topicconfig.Config) (map[string]string, error)
+	// merge returns the overrides that follow from the present ones, which it owns.
+	merge func(overrides map[string]string, present presentSettings) (map[string]string, error)
 }
+
+// presentSettings tells the type of a setting and the value that is in force. The error is for a name that does not exist.
+type presentSettings func(name string) (topicconfig.Type, string, error)
 
 // maxConfigValue is the longest value of a setting in bytes, as in Kafka.
 const maxConfigValue = 32767
@@ -60,7 +62,7 @@ func (c *call) alterResource(ctx context.Context, ch *configChange, validateOnly
 	case resourceTopic:
 		return c.alterTopic(ctx, ch, validateOnly)
 	case resourceBroker:
-		return c.refuseBrokerChange(ch)
+		return c.alterNode(ctx, ch, validateOnly)
 	case resourceBrokerLogger:
 		return c.refuseLoggerChange(ch)
 	case resourceClientMetrics, resourceGroup:
@@ -100,7 +102,7 @@ func (c *call) tryAlterTopic(ctx context.Context, ch *configChange, validateOnly
 		return err
 	}
 	// As in Kafka, what is wrong with the settings is said first, and then that there is no such topic.
-	overrides, err := ch.merge(maps.Clone(orEmpty(had)), config)
+	overrides, err := ch.merge(maps.Clone(orEmpty(had)), topicSettings(config))
 	if err != nil {
 		return err
 	}
@@ -116,25 +118,23 @@ func (c *call) tryAlterTopic(ctx context.Context, ch *configChange, validateOnly
 	return b.SetTopicConfigs(ctx, []SetTopicConfigs{{Topic: t.ID, Version: t.ConfigVersion, Overrides: overrides}})[0]
 }
 
+// topicSettings are the present settings of a topic.
+func topicSettings(config topicconfig.Config) presentSettings {
+	return func(name string) (topicconfig.Type, string, error) {
+		d, known := topicconfig.Lookup(name)
+		if !known {
+			_, err := config.With(map[string]string{name: ""})
+			return 0, "", err
+		}
+		return d.Type, config.Value(name), nil
+	}
+}
+
 func orEmpty(m map[string]string) map[string]string {
 	if m == nil {
 		return map[string]string{}
 	}
 	return m
-}
-
-// refuseBrokerChange says why a setting of a node cannot be changed.
-func (c *call) refuseBrokerChange(ch *configChange) error {
-	if ch.name != "" {
-		if err := c.checkBrokerName(ch.name); err != nil {
-			return err
-		}
-	}
-	if len(ch.keys) == 0 {
-		return nil
-	}
-	return &codedError{codeInvalidRequest,
-		"Cannot update these configs dynamically: [" + strings.Join(slices.Sorted(slices.Values(ch.keys)), ", ") + "]"}
 }
 
 // refuseLoggerChange says why the level of a logger cannot be changed.

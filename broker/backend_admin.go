@@ -25,6 +25,40 @@ type Administration interface {
 	// ServerConfigs returns the settings of the node, by Kafka's names where Kafka has them, in any order. Those of
 	// [Options] and the defaults of topics are not among them. The caller keeps the slice and does not change it.
 	ServerConfigs() []ServerConfig
+
+	// NodeConfigs returns what was set of nodes while they ran. It costs nothing. The caller does not change the maps.
+	NodeConfigs() NodeConfigs
+
+	// SetNodeConfigs replaces what was set of this node, or of all, while they run. When it returns, the settings are
+	// durable, and the defaults of topics among them are in force in every open log. Errors match [ErrConfigChanged] or the
+	// context's error, or are a *topicconfig.InvalidError when the defaults do not go together, or not with what a topic
+	// sets itself.
+	SetNodeConfigs(ctx context.Context, c SetNodeConfigs) error
+}
+
+// NodeConfigs is what was set of nodes while they ran, at one moment. What is set of one node wins over what is set of all,
+// and both win over what the node was started with.
+type NodeConfigs struct {
+	All  NodeOverrides // of all nodes: Kafka's resource without a name
+	This NodeOverrides // of this node
+
+	// Static is the defaults of topics that the node was started with, and InForce with All and This on top. Neither has the
+	// defaults for topics of certain names.
+	Static, InForce topicconfig.Config
+}
+
+// NodeOverrides are settings by the names that Kafka's brokers have for them.
+type NodeOverrides struct {
+	Version  uint64 // changes with each change; 0: nothing was ever set
+	Settings map[string]string
+}
+
+// SetNodeConfigs asks for other settings of nodes.
+type SetNodeConfigs struct {
+	All          bool              // of all nodes, not of this one
+	Version      uint64            // NodeOverrides.Version that Settings follow from; otherwise ErrConfigChanged
+	Settings     map[string]string // all that is set; valid one by one
+	ValidateOnly bool              // say what is wrong, change nothing
 }
 
 // CreatePartitions asks for a topic to grow.
@@ -49,7 +83,7 @@ type LogDir struct {
 	Usable int64  // bytes of it that are free; -1: unknown
 }
 
-// ServerConfig is a setting of the node that cannot be changed while it runs.
+// ServerConfig is a setting that the node was started with.
 type ServerConfig struct {
 	Name    string
 	Value   string // empty: none
@@ -62,5 +96,5 @@ type ServerConfig struct {
 // Errors that an [Administration] returns, possibly wrapped; match them with errors.Is.
 var (
 	ErrPartitionsChanged = errors.New("the topic's number of partitions has changed meanwhile")
-	ErrConfigChanged     = errors.New("the topic's settings have changed meanwhile")
+	ErrConfigChanged     = errors.New("the settings have changed meanwhile")
 )

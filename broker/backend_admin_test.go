@@ -91,6 +91,61 @@ func (b *testBackend) ServerConfigs() []ServerConfig {
 	}
 }
 
+func (b *testBackend) NodeConfigs() NodeConfigs { return *b.nodes.Load() }
+
+func (b *testBackend) SetNodeConfigs(_ context.Context, c SetNodeConfigs) error {
+	if b.beforeSet != nil {
+		b.beforeSet()
+	}
+	return b.setNodes(c)
+}
+
+func (b *testBackend) setNodes(c SetNodeConfigs) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	next := *b.nodes.Load()
+	layer := &next.This
+	if c.All {
+		layer = &next.All
+	}
+	if layer.Version != c.Version {
+		return ErrConfigChanged
+	}
+	*layer = NodeOverrides{Version: c.Version + 1, Settings: c.Settings}
+	var err error
+	if next.InForce, err = next.Static.With(topicconfig.DefaultsOfBroker(next.All.Settings)); err != nil {
+		return err
+	}
+	if next.InForce, err = next.InForce.With(topicconfig.DefaultsOfBroker(next.This.Settings)); err != nil {
+		return err
+	}
+	switch {
+	case b.failing != nil:
+		return b.failing
+	case c.ValidateOnly:
+		return nil
+	}
+	b.nodes.Store(&next)
+	b.view = nil
+	for id, t := range b.topics {
+		changed := *t
+		if changed.Config, err = next.InForce.With(t.Config.Overrides()); err != nil {
+			return err
+		}
+		b.topics[id] = &changed
+		for _, l := range b.logs[id] {
+			l.SetConfig(changed.Config)
+		}
+	}
+	return nil
+}
+
+func (emptyBackend) NodeConfigs() NodeConfigs {
+	return NodeConfigs{Static: topicconfig.Default(), InForce: topicconfig.Default()}
+}
+
+func (emptyBackend) SetNodeConfigs(context.Context, SetNodeConfigs) error { return nil }
+
 func (emptyBackend) CreatePartitions(_ context.Context, topics []CreatePartitions) []error {
 	return make([]error, len(topics))
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,7 +31,6 @@ type testBackend struct {
 	env        *kafkalog.Env
 	flusher    *partition.Flusher
 	maintainer *partition.Maintainer
-	defaults   map[string]string // of every topic
 
 	mu        sync.Mutex
 	topics    map[TopicID]*Topic
@@ -39,6 +39,7 @@ type testBackend struct {
 	lastID    int64
 	failing   error  // of the calls that take a context
 	beforeSet func() // runs before settings are changed
+	nodes     atomic.Pointer[NodeConfigs]
 	dirs      int
 	root      string      // directory of the logs
 	view      *testTopics // nil: out of date
@@ -56,6 +57,7 @@ func newTestBackend(t testing.TB, disk vfs.FS) *testBackend {
 		lastID:     1000,
 		root:       "/data",
 	}
+	b.startedWith(nil)
 	return b
 }
 
@@ -144,11 +146,14 @@ func (b *testBackend) Partition(id TopicID, index int32) (*partition.Log, error)
 }
 
 func (b *testBackend) ResolveConfig(_ string, overrides map[string]string) (topicconfig.Config, error) {
-	c, err := topicconfig.Parse(b.defaults)
-	if err != nil {
-		return c, err
-	}
-	return c.With(overrides)
+	return b.nodes.Load().InForce.With(overrides)
+}
+
+// startedWith has the server start with defaults of topics.
+func (b *testBackend) startedWith(defaults map[string]string) {
+	config, err := topicconfig.Parse(defaults)
+	require.NoError(b.t, err)
+	b.nodes.Store(&NodeConfigs{Static: config, InForce: config})
 }
 
 func (b *testBackend) CreateTopics(ctx context.Context, topics []CreateTopic) []error {

@@ -2,6 +2,8 @@ package broker
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/tidemark-io/tidemark/topicconfig"
@@ -37,27 +39,20 @@ type configSynonym struct {
 	source      int8
 }
 
-// topicEntries describes the settings of a topic, in the order of their names.
-func (c *call) topicEntries(t *Topic) ([]configEntry, error) {
-	server, err := c.server.backend.ResolveConfig(t.Name, nil)
-	if err != nil {
-		return nil, err
-	}
-	definitions := topicconfig.Definitions()
-	entries := make([]configEntry, len(definitions))
-	for i, d := range definitions {
-		value := t.Config.Value(d.Name)
-		entries[i] = configEntry{
-			name: d.Name, value: &value, source: configSource(t.Config, d, value), kind: d.Type, doc: d.Doc,
-			synonyms: topicSynonyms(t.Config, server, d),
-		}
-	}
-	return entries, nil
+// topicSources tells where the settings of topics of one name get their values from.
+type topicSources struct {
+	server topicconfig.Config // the settings of such a topic that sets nothing itself
+	nodes  NodeConfigs
 }
 
-// topicSynonyms lists where a topic's setting could get its value from: the topic, the server's settings, and the default.
-// Of a default that several settings stand behind Kafka lists none of them.
-func topicSynonyms(topic, server topicconfig.Config, d topicconfig.Definition) []configSynonym {
+func (c *call) topicSources(name string) (topicSources, error) {
+	server, err := c.server.backend.ResolveConfig(name, nil)
+	return topicSources{server, c.server.backend.NodeConfigs()}, err
+}
+
+// synonyms lists where a topic's setting could get its value from, strongest first: the topic, the server's settings for
+// topics of such names, what was set of nodes while they ran, what they were started with, and the default.
+func (s topicSources) synonyms(topic topicconfig.Config, d topicconfig.Definition) []configSynonym {
 	var synonyms []configSynonym
 	if topic.Overridden(d.Name) {
 		synonyms = append(synonyms, configSynonym{d.Name, topic.Value(d.Name), sourceTopic})
@@ -66,74 +61,137 @@ func topicSynonyms(topic, server topicconfig.Config, d topicconfig.Definition) [
 	if len(d.Synonyms) > 0 {
 		name = d.Synonyms[0].Name
 	}
-	if value := server.Value(d.Name); value != d.Default {
-		synonyms = append(synonyms, configSynonym{name, value, sourceStaticBroker})
+	if value := s.server.Value(d.Name); value != s.nodes.InForce.Value(d.Name) {
+		synonyms = append(synonyms, configSynonym{name, value, sourceNodeAtStart})
 	}
-	if len(d.Synonyms) == 1 {
-		synonyms = append(synonyms, configSynonym{name, d.Default, sourceDefault})
+	return append(synonyms, s.nodes.defaultSynonyms(d)...)
+}
+
+// source is where a topic's setting gets its value from.
+func (s topicSources) source(topic topicconfig.Config, d topicconfig.Definition) int8 {
+	return strongest(s.synonyms(topic, d)).source
+}
+
+// strongest is the synonym whose value is in force: the first, or nobody's.
+func strongest(synonyms []configSynonym) configSynonym {
+	if len(synonyms) == 0 {
+		return configSynonym{source: sourceDefault}
+	}
+	return synonyms[0]
+}
+
+// topicEntries describes the settings of a topic, in the order of their names.
+func (c *call) topicEntries(t *Topic) ([]configEntry, error) {
+	sources, err := c.topicSources(t.Name)
+	if err != nil {
+		return nil, err
+	}
+	definitions := topicconfig.Definitions()
+	entries := make([]configEntry, len(definitions))
+	for i, d := range definitions {
+		value := t.Config.Value(d.Name)
+		synonyms := sources.synonyms(t.Config, d)
+		entries[i] = configEntry{
+			name: d.Name, value: &value, source: strongest(synonyms).source, kind: d.Type, doc: d.Doc, synonyms: synonyms,
+		}
+	}
+	return entries, nil
+}
+
+// overridden lists what was set of a setting of nodes, strongest first.
+func (n NodeConfigs) overridden(name string) []configSynonym {
+	var synonyms []configSynonym
+	if value, ok := n.This.Settings[name]; ok {
+		synonyms = append(synonyms, configSynonym{name, value, sourceThisNode})
+	}
+	if value, ok := n.All.Settings[name]; ok {
+		synonyms = append(synonyms, configSynonym{name, value, sourceAllNodes})
 	}
 	return synonyms
 }
 
+// defaultSynonyms lists where the default of a topic's setting could get its value from. A value at the start that is
+// Kafka's default counts as set by nobody. Where several settings stand behind it, Kafka's default is that of the weakest, and
+// Kafka lists it only below one that was set.
+func (n NodeConfigs) defaultSynonyms(d topicconfig.Definition) []configSynonym {
+	name, weakest := d.Name, topicconfig.Synonym{Name: d.Name, Scale: 1}
+	if count := len(d.Synonyms); count > 0 {
+		name, weakest = d.Synonyms[0].Name, d.Synonyms[count-1]
+	}
+	synonyms := n.overridden(name)
+	if value := n.Static.Value(d.Name); value != d.Default {
+		synonyms = append(synonyms, configSynonym{name, value, sourceNodeAtStart})
+	}
+	if len(d.Synonyms) == 0 || weakest.Name != name && len(synonyms) == 0 {
+		return synonyms
+	}
+	return append(synonyms, configSynonym{weakest.Name, scaledDown(d.Default, weakest.Scale), sourceDefault})
+}
+
 // brokerEntries describes the settings of this node: those of the node itself, those of [Options], and the defaults of
-// topics. All can only be set before the node starts.
-func (c *call) brokerEntries() ([]configEntry, error) {
-	entries, err := c.topicDefaultEntries()
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range append(c.server.backend.ServerConfigs(), c.server.options.configs()...) {
-		entries = append(entries, serverEntry(s))
-	}
-	return entries, nil
-}
-
-func serverEntry(s ServerConfig) configEntry {
-	e := configEntry{name: s.Name, value: &s.Value, source: sourceDefault, readOnly: true, secret: s.Secret, kind: s.Type, doc: s.Doc}
-	if s.Value == "" {
-		e.value = nil
-	}
-	if s.Value != s.Default {
-		e.source = sourceStaticBroker
-		e.synonyms = append(e.synonyms, configSynonym{s.Name, s.Value, sourceStaticBroker})
-	}
-	if s.Default != "" {
-		e.synonyms = append(e.synonyms, configSynonym{s.Name, s.Default, sourceDefault})
-	}
-	return e
-}
-
-// topicDefaultEntries describes the settings that Kafka's brokers have for what topics do not set themselves.
-func (c *call) topicDefaultEntries() ([]configEntry, error) {
-	server, err := c.server.backend.ResolveConfig("", nil)
-	if err != nil {
-		return nil, err
-	}
+// topics.
+func (c *call) brokerEntries() []configEntry {
+	nodes := c.server.backend.NodeConfigs()
 	var entries []configEntry
 	for _, d := range topicconfig.Definitions() {
-		value := server.Value(d.Name)
-		for i, s := range d.Synonyms {
-			kind := d.Type
-			if s.Scale != 1 {
-				kind = topicconfig.Int
-			}
-			e := serverEntry(ServerConfig{Name: s.Name, Type: kind, Doc: d.Doc})
-			e.synonyms, e.value = nil, nil
-			if i == 0 && value != d.Default {
-				e.value, e.source = &value, sourceStaticBroker
-				e.synonyms = append(e.synonyms, configSynonym{s.Name, value, sourceStaticBroker})
-			}
-			if i == len(d.Synonyms)-1 {
-				byDefault := scaledDown(d.Default, s.Scale)
-				if e.value == nil {
-					e.value = &byDefault
-				}
-				e.synonyms = append(e.synonyms, configSynonym{s.Name, byDefault, sourceDefault})
-			}
-			entries = append(entries, e)
+		for _, s := range d.Synonyms {
+			entries = append(entries, nodes.defaultEntry(d, s))
 		}
 	}
-	return entries, nil
+	for _, s := range append(c.server.backend.ServerConfigs(), c.server.options.configs()...) {
+		entries = append(entries, nodes.serverEntry(s))
+	}
+	return entries
+}
+
+// serverEntry describes a setting that the node was started with.
+func (n NodeConfigs) serverEntry(s ServerConfig) configEntry {
+	synonyms := n.overridden(s.Name)
+	if s.Value != s.Default {
+		synonyms = append(synonyms, configSynonym{s.Name, s.Value, sourceNodeAtStart})
+	}
+	if s.Default != "" {
+		synonyms = append(synonyms, configSynonym{s.Name, s.Default, sourceDefault})
+	}
+	return nodeEntry(s.Name, s.Type, s.Secret, s.Doc, synonyms)
+}
+
+// defaultEntry describes a setting that Kafka's brokers have for what topics do not set themselves.
+func (n NodeConfigs) defaultEntry(d topicconfig.Definition, s topicconfig.Synonym) configEntry {
+	kind := d.Type
+	if s.Scale != 1 {
+		kind = topicconfig.Int
+	}
+	synonyms := n.defaultSynonyms(d)
+	for len(synonyms) > 0 && synonyms[0].name != s.Name {
+		synonyms = synonyms[1:] // those of stronger settings
+	}
+	if len(synonyms) == 0 && s == d.Synonyms[len(d.Synonyms)-1] {
+		synonyms = []configSynonym{{s.Name, scaledDown(d.Default, s.Scale), sourceDefault}}
+	}
+	return nodeEntry(s.Name, kind, false, d.Doc, synonyms)
+}
+
+// overrideEntries describes what was set of all nodes while they ran, in the order of names. What this server does not know
+// may be a secret.
+func (n NodeConfigs) overrideEntries() []configEntry {
+	var entries []configEntry
+	for _, name := range slices.Sorted(maps.Keys(n.All.Settings)) {
+		d, known := nodeConfigOf(name)
+		entries = append(entries, nodeEntry(name, d.kind, !known, d.doc, []configSynonym{{name, n.All.Settings[name], sourceAllNodes}}))
+	}
+	return entries
+}
+
+// nodeEntry describes a setting of a node. Without synonyms it has no value.
+func nodeEntry(name string, kind topicconfig.Type, secret bool, doc string, synonyms []configSynonym) configEntry {
+	_, dynamic := nodeConfigOf(name)
+	first := strongest(synonyms)
+	e := configEntry{name: name, source: first.source, readOnly: !dynamic, secret: secret, kind: kind, doc: doc, synonyms: synonyms}
+	if first.value != "" || dynamic && len(synonyms) > 0 {
+		e.value = &first.value
+	}
+	return e
 }
 
 // scaledDown is a number in a unit that is scale times as large.

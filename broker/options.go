@@ -56,7 +56,8 @@ type Options struct {
 	ConnectionsMaxIdle time.Duration
 
 	// MaxConnections and MaxConnectionsPerIP bound what is open at a time (max.connections, max.connections.per.ip). 0 is
-	// no limit, as in Kafka. A connection above a limit is closed at once.
+	// no limit, as in Kafka. A connection above a limit is closed at once. What administrators set while the server runs
+	// ([NodeConfigs]) wins.
 	MaxConnections, MaxConnectionsPerIP int
 
 	// NumPartitions is the partition count of a topic whose creator leaves it open (num.partitions). The default is 1.

@@ -179,18 +179,19 @@ func (s *Server) accept(nc net.Conn, listener net.Addr) {
 // a Limit.
 func (s *Server) addConn(nc net.Conn, listener net.Addr) (c *conn, refused ConnectionRefused) {
 	ip := hostOf(nc.RemoteAddr())
+	nodes := s.backend.NodeConfigs()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.stopped {
 		return nil, ConnectionRefused{}
 	}
 	refused = ConnectionRefused{Local: nc.LocalAddr(), Remote: nc.RemoteAddr()}
-	if n := s.options.MaxConnections; n > 0 && len(s.mu.open) >= n {
-		refused.Limit, refused.Open = "max.connections", len(s.mu.open)
+	if n := nodes.limit(maxConnections, s.options.MaxConnections); n > 0 && len(s.mu.open) >= n {
+		refused.Limit, refused.Open = maxConnections, len(s.mu.open)
 		return nil, refused
 	}
-	if n := s.options.MaxConnectionsPerIP; n > 0 && s.mu.perIP[ip] >= n {
-		refused.Limit, refused.Open = "max.connections.per.ip", s.mu.perIP[ip]
+	if n := nodes.limit(maxConnectionsPerIP, s.options.MaxConnectionsPerIP); n > 0 && s.mu.perIP[ip] >= n {
+		refused.Limit, refused.Open = maxConnectionsPerIP, s.mu.perIP[ip]
 		return nil, refused
 	}
 	s.mu.lastID++

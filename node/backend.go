@@ -77,6 +77,14 @@ func (b backend) LogDirs() []broker.LogDir { return []broker.LogDir{b.n.logDir()
 // ServerConfigs is what the node was told.
 func (b backend) ServerConfigs() []broker.ServerConfig { return b.n.settings() }
 
+// NodeConfigs is what was set while the node ran.
+func (b backend) NodeConfigs() broker.NodeConfigs { return *b.n.catalog.nodes.Load() }
+
+// SetNodeConfigs makes the change to its end, even if ctx ends first.
+func (b backend) SetNodeConfigs(ctx context.Context, c broker.SetNodeConfigs) error {
+	return b.n.change(ctx, 1, func(int) error { return b.n.setNodeConfigs(c) })[0]
+}
+
 // NextProducerID hands out an id.
 func (b backend) NextProducerID(ctx context.Context) (int64, error) {
 	id, err := b.n.producerIDs.take(ctx)

@@ -16,6 +16,7 @@ import (
 // directory, durable and with the topic's id in it, then the one entry in the metadata log. When it returns nil, the topic
 // is durable and its partitions can be written to.
 func (n *Node) createTopic(t broker.CreateTopic) error {
+	defer n.keepDefaults()()
 	defer n.names.lock(t.Name)()
 	if err := creatable(n.meta.View(), t.Name); err != nil {
 		return err

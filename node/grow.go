@@ -18,6 +18,7 @@ func (n *Node) createPartitions(c broker.CreatePartitions) error {
 	if !ok {
 		return broker.ErrUnknownTopicID
 	}
+	defer n.keepDefaults()()
 	defer n.names.lock(t.Name)()
 	if t, ok = n.meta.View().TopicByID(c.Topic); !ok {
 		return broker.ErrUnknownTopicID

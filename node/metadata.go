@@ -82,6 +82,9 @@ func (n *Node) openMeta(ctx context.Context) error {
 	if err := n.data.settleIdentity(n.meta.ClusterID()); err != nil {
 		return err
 	}
+	if err := n.loadNodeSettings(); err != nil {
+		return err
+	}
 	n.clusterID = n.meta.ClusterID()
 	n.show(func(s *shown) { s.cluster = n.clusterID })
 	return n.register(ctx)

@@ -33,6 +33,7 @@ type Node struct {
 	end        context.CancelCauseFunc
 	background background
 	names      nameLocks
+	defaults   sync.RWMutex    // see keepDefaults
 	traces     *observe.Traces // nil: there are none
 
 	// In the order in which they are opened; each is closed before those above it.

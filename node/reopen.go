@@ -44,6 +44,7 @@ func (n *Node) reopen(plans []logPlan) (left []logPlan) {
 
 // reopenLog opens one log, with the settings that its topic has by now, and reports whether it lacks room still.
 func (n *Node) reopenLog(p logPlan) (again bool) {
+	defer n.keepDefaults()()
 	defer n.names.lock(p.topic)()
 	t, ok := n.meta.View().TopicByID(p.id)
 	if !ok {

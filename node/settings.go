@@ -14,6 +14,7 @@ func (n *Node) setTopicConfigs(c broker.SetTopicConfigs) error {
 	if !ok {
 		return broker.ErrUnknownTopicID
 	}
+	defer n.keepDefaults()()
 	defer n.names.lock(t.Name)()
 	config, err := n.catalog.resolve(t.Name, c.Overrides)
 	if err != nil {

@@ -1,10 +1,12 @@
 package node
 
 import (
+	"fmt"
 	"iter"
 	"maps"
 	"path"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tidemark-io/tidemark/broker"
 	"github.com/tidemark-io/tidemark/meta"
@@ -12,10 +14,11 @@ import (
 )
 
 // catalog turns the topics of the metadata log into those of the broker. A topic is translated once for each of its
-// versions, so a view costs nothing to take however many topics there are.
+// versions and of the settings of nodes, so a view costs nothing to take however many topics there are.
 type catalog struct {
 	node     int32
-	defaults []topicDefault
+	patterns []TopicPattern
+	nodes    atomic.Pointer[broker.NodeConfigs] // the defaults of topics, and what was set while the node ran
 
 	mu    sync.RWMutex
 	known map[meta.TopicID]translated
@@ -31,51 +34,68 @@ func internalTopic(name string) bool {
 
 // translated is a topic and what it was translated from.
 type translated struct {
-	from *meta.Topic
-	to   *broker.Topic
-}
-
-// topicDefault is settings for the topics whose names match.
-type topicDefault struct {
-	pattern  string // "*" is every topic: names hold no slash
-	settings map[string]string
+	from  *meta.Topic
+	under *broker.NodeConfigs
+	to    *broker.Topic
 }
 
 func newCatalog(c Config) *catalog {
-	defaults := []topicDefault{{pattern: "*", settings: c.TopicDefaults}}
-	for _, p := range c.TopicPatterns {
-		defaults = append(defaults, topicDefault{pattern: p.Pattern, settings: p.Settings})
+	static, err := topicconfig.Parse(c.TopicDefaults)
+	if err != nil {
+		static = topicconfig.Default() // the configuration was checked
 	}
-	return &catalog{node: c.NodeID, defaults: defaults, known: map[meta.TopicID]translated{}}
+	made := &catalog{node: c.NodeID, patterns: c.TopicPatterns, known: map[meta.TopicID]translated{}}
+	made.nodes.Store(&broker.NodeConfigs{Static: static, InForce: static})
+	return made
 }
 
 // resolve returns the settings of a topic of this name with the given overrides.
 func (c *catalog) resolve(name string, overrides map[string]string) (topicconfig.Config, error) {
-	config := topicconfig.Default()
-	for _, d := range c.defaults {
-		if matched, err := path.Match(d.pattern, name); err != nil || !matched || len(d.settings) == 0 {
+	return c.resolveUnder(*c.nodes.Load(), name, overrides)
+}
+
+// resolveUnder is resolve for other settings of nodes. The server's defaults for topics of this name win over them.
+func (c *catalog) resolveUnder(nodes broker.NodeConfigs, name string, overrides map[string]string) (topicconfig.Config, error) {
+	config := nodes.InForce
+	for _, p := range c.patterns {
+		if matched, err := path.Match(p.Pattern, name); err != nil || !matched {
 			continue // the patterns were checked at start
 		}
 		var err error
-		if config, err = config.With(d.settings); err != nil {
+		if config, err = config.With(p.Settings); err != nil {
 			return topicconfig.Config{}, err
 		}
 	}
 	return config.With(overrides)
 }
 
+// fits says which topic's settings would not go together with other settings of nodes, or nil.
+func (c *catalog) fits(s *meta.State, nodes broker.NodeConfigs) error {
+	for t := range s.Topics() {
+		_, err := c.resolveUnder(nodes, t.Name, t.Configs())
+		if err == nil {
+			continue
+		}
+		if _, before := c.resolve(t.Name, t.Configs()); before == nil {
+			return fmt.Errorf("topic %q: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
 // topic translates a topic of the given state.
 func (c *catalog) topic(s *meta.State, t *meta.Topic) *broker.Topic {
+	under := c.nodes.Load()
 	c.mu.RLock()
 	known := c.known[t.ID]
 	c.mu.RUnlock()
-	if known.from == t {
+	if known.from == t && known.under == under {
 		return known.to
 	}
 	to := c.translate(t)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.known[t.ID] = translated{from: t, to: to}
+	c.known[t.ID] = translated{from: t, under: under, to: to}
 	if len(c.known) > 2*s.TopicCount()+minKnown {
 		maps.DeleteFunc(c.known, func(id meta.TopicID, _ translated) bool {
 			_, there := s.TopicByID(id)

@@ -1,0 +1,180 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidemark-io/tidemark/topicconfig"
+)
+
+// # Settings of nodes that can be changed while they run
+//
+// They are those of Kafka's (DynamicBrokerConfig.AllDynamicConfigs) that mean something here, under Kafka's names:
+//
+//	the defaults of topics     the strongest of those behind each topic setting, such as log.retention.ms and
+//	                           message.max.bytes, and tidemark.flush; in force in every open log at once
+//	max.connections            for connections that come; those that are open stay
+//	max.connections.per.ip     the same
+//
+// Each can be set of one node and of all; what is set of one wins. All others are read at the start, and refused. Kafka keeps a
+// setting whose name it does not know, for what may be plugged into it; here nothing can be, and a wrong name is refused
+// with the words for one that cannot be changed.
+
+// nodeConfig is a setting of nodes that can be changed while they run.
+type nodeConfig struct {
+	name  string
+	kind  topicconfig.Type
+	doc   string
+	check func(value string) error // what is wrong with a value
+}
+
+// The limits of connections, by Kafka's names.
+const (
+	maxConnections      = "max.connections"
+	maxConnectionsPerIP = "max.connections.per.ip"
+)
+
+func nodeConfigOf(name string) (nodeConfig, bool) {
+	switch name {
+	case maxConnections:
+		return nodeConfig{name, topicconfig.Int, "How many connections may be open at a time.", checkLimit(name)}, true
+	case maxConnectionsPerIP:
+		return nodeConfig{name, topicconfig.Int, "How many connections of one address may be open at a time.", checkLimit(name)}, true
+	}
+	d, ok := topicconfig.OfBroker(name)
+	return nodeConfig{name, d.Type, d.Doc, checkDefault(name, d.Name)}, ok
+}
+
+// checkLimit checks a number of connections. Kafka takes 0 for none; that would lock out the one who set it.
+func checkLimit(name string) func(string) error {
+	return func(value string) error {
+		n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 32)
+		switch {
+		case err != nil:
+			return &topicconfig.ValueError{Name: name, Value: value, Reason: "not a number of type INT"}
+		case n < 1:
+			return &topicconfig.ValueError{Name: name, Value: value, Reason: "value must be at least 1"}
+		}
+		return nil
+	}
+}
+
+// checkDefault checks a default of topics by itself.
+func checkDefault(name, topicName string) func(string) error {
+	return func(value string) error {
+		_, err := topicconfig.Parse(map[string]string{topicName: value})
+		var wrong *topicconfig.ValueError
+		if errors.As(err, &wrong) {
+			return &topicconfig.ValueError{Name: name, Value: value, Reason: wrong.Reason}
+		}
+		return nil // what does not go together is found with the rest
+	}
+}
+
+// alterNode changes the settings of this node, or of all. What others change meanwhile is kept.
+func (c *call) alterNode(ctx context.Context, ch *configChange, validateOnly bool) error {
+	if ch.name != "" {
+		if err := c.checkBrokerName(ch.name); err != nil {
+			return err
+		}
+	}
+	for {
+		err := c.tryAlterNode(ctx, ch, validateOnly)
+		if !errors.Is(err, ErrConfigChanged) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func (c *call) tryAlterNode(ctx context.Context, ch *configChange, validateOnly bool) error {
+	all := ch.name == ""
+	nodes := c.server.backend.NodeConfigs()
+	had := nodes.This
+	if all {
+		had = nodes.All
+	}
+	settings, err := ch.merge(maps.Clone(orEmpty(had.Settings)), nodes.present(all))
+	if err != nil {
+		return err
+	}
+	if err := checkNodeConfigs(had.Settings, settings); err != nil {
+		return err
+	}
+	if maps.Equal(had.Settings, settings) {
+		return nil
+	}
+	err = c.server.backend.SetNodeConfigs(ctx, SetNodeConfigs{
+		All: all, Version: had.Version, Settings: settings, ValidateOnly: validateOnly,
+	})
+	var invalid *topicconfig.InvalidError
+	if errors.As(err, &invalid) {
+		return &codedError{codeInvalidRequest, err.Error()}
+	}
+	return err
+}
+
+// present are the settings that a change of this node's, or of all nodes', adds to: what is set there, or what is in force
+// without it.
+func (n NodeConfigs) present(all bool) presentSettings {
+	return func(name string) (topicconfig.Type, string, error) {
+		d, known := nodeConfigOf(name)
+		if !known {
+			return 0, "", &codedError{codeInvalidConfig, "Unknown config name: " + name}
+		}
+		under := n.overridden(name)
+		if all {
+			under = slices.DeleteFunc(under, func(s configSynonym) bool { return s.source == sourceThisNode })
+		}
+		if len(under) > 0 {
+			return d.kind, under[0].value, nil
+		}
+		topic, _ := topicconfig.OfBroker(name)
+		return d.kind, n.Static.Value(topic.Name), nil
+	}
+}
+
+// checkNodeConfigs says what is wrong with settings, one by one. What stays as it was is not looked at: another version of
+// the server may have set it.
+func checkNodeConfigs(had, settings map[string]string) error {
+	var fixed []string
+	var wrong error
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		value := settings[name]
+		if before, ok := had[name]; ok && before == value {
+			continue
+		}
+		d, dynamic := nodeConfigOf(name)
+		if !dynamic {
+			fixed = append(fixed, name)
+			continue
+		}
+		if err := d.check(value); err != nil && wrong == nil {
+			wrong = &codedError{codeInvalidRequest, err.Error()}
+		}
+	}
+	if fixed != nil {
+		return &codedError{codeInvalidRequest, fmt.Sprintf("Cannot update these configs dynamically: [%s]", strings.Join(fixed, ", "))}
+	}
+	return wrong
+}
+
+// limit is a number of connections as it is now; 0 is no limit, as is the largest number.
+func (n NodeConfigs) limit(name string, atStart int) int {
+	for _, s := range n.overridden(name) {
+		limit, err := strconv.ParseInt(strings.TrimSpace(s.value), 10, 32)
+		switch {
+		case err != nil:
+			continue // another version of the server may have set it
+		case limit == math.MaxInt32:
+			return 0
+		}
+		return int(limit)
+	}
+	return atStart
+}
