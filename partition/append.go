@@ -105,7 +105,7 @@ func (l *Log) Append(ctx context.Context, records []byte, o AppendOptions) (*App
 	if err != nil {
 		return nil, err
 	}
-	a, err := l.write(checked.Batch, s, held)
+	a, err := l.write(checked.Batch, held)
 	if err != nil {
 		l.refused(records, err)
 		return nil, err
@@ -161,7 +161,7 @@ func (s *syncer) release(h shares) {
 
 // write appends one batch and joins it to the sync that will cover it. The shares are held on until that sync, or given
 // back.
-func (l *Log) write(b batch.Batch, s *settings, held shares) (*Append, error) {
+func (l *Log) write(b batch.Batch, held shares) (*Append, error) {
 	l.appending.Lock()
 	defer l.appending.Unlock()
 
@@ -184,7 +184,7 @@ func (l *Log) write(b batch.Batch, s *settings, held shares) (*Append, error) {
 		Duplicate:  done.Duplicate,
 		log:        l,
 	}
-	if l.coveredLocked(done.LastOffset, s) {
+	if l.coveredLocked(done.LastOffset, l.settings.Load()) {
 		l.syncer.release(held)
 		return a, nil
 	}

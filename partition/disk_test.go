@@ -30,12 +30,13 @@ type disk struct {
 	logs       []*Log
 	clean      bool
 	epoch      int32
+	watermark  int64    // that the checkpoint has, or -1
 	journal    int64    // bytes of the journal, which takes every append; 0: there is none
 	future     []string // logs that were said to hold records from the future
 }
 
 func newDisk(t *testing.T) *disk {
-	d := &disk{t: t, mem: memfs.New(), clean: true}
+	d := &disk{t: t, mem: memfs.New(), clean: true, watermark: -1}
 	require.NoError(t, vfs.EnsureDir(d.mem, "data"))
 	d.boot()
 	return d
@@ -57,7 +58,7 @@ func (d *disk) open(index int32) *Log {
 		Env: d.env, Flusher: d.flusher, Maintainer: d.maintainer,
 		Dir: fmt.Sprintf("data/orders-%d", index), Topic: "orders", Index: index,
 		Config: newSettingsOf(d.t, d.settings), LeaderEpoch: d.epoch, Clean: d.clean,
-		RecoveryPoint: -1, HighWatermark: -1, LogStart: -1,
+		RecoveryPoint: -1, HighWatermark: d.watermark, LogStart: -1,
 	})
 	require.NoError(d.t, err)
 	d.logs = append(d.logs, l)

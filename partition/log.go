@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -36,9 +37,9 @@ type Options struct {
 	Clean bool
 
 	// What the checkpoints of the data directory say, or -1: offsets that are flushed, the high watermark, and the first
-	// offset that may be read. Unless the log follows the page cache the high watermark says, too, what is flushed: records
-	// below either are never cut off as the torn end of a log. A log that ends below it is told to LogEndBehind of Env's
-	// events.
+	// offset that may be read. Unless the log follows the page cache the high watermark says, too, what is flushed, to which
+	// [Log.PrepareConfig] sees when the configuration changes: records below either are never cut off as the torn end of a
+	// log. A log that ends below it is told to LogEndBehind of Env's events.
 	RecoveryPoint, HighWatermark, LogStart int64
 
 	// Changed is called after the high watermark or the log start moved, for who keeps checkpoints of them. It must be
@@ -192,8 +193,32 @@ func (l *Log) Size() int64 { return l.store.Size() }
 // Config returns the topic's configuration that is in force.
 func (l *Log) Config() topicconfig.Config { return l.settings.Load().config }
 
+// PrepareConfig makes the log ready for a configuration that is about to be made durable, and then given to [Log.SetConfig].
+// Where that ends the following of the page cache, the next start will take the high watermark of the checkpoints for what
+// is flushed. So appends become visible by the new rule already, and when it returns nil everything that is visible has been
+// synced. When the configuration does not come to be, or the call fails, SetConfig with the old one undoes it. It waits for
+// the device, until ctx ends. Errors match [ErrStorage], [ErrClosed].
+func (l *Log) PrepareConfig(ctx context.Context, c topicconfig.Config) error {
+	next := newSettings(c)
+	l.appending.Lock()
+	s := *l.settings.Load()
+	if s.mode != flushOS || next.mode == flushOS {
+		l.appending.Unlock()
+		return nil
+	}
+	s.mode = next.mode
+	l.settings.Store(&s)
+	behind := l.syncer.durable.Load() < l.hw.Load()
+	l.appending.Unlock()
+	if !behind {
+		return nil
+	}
+	return l.syncer.kick().wait(ctx)
+}
+
 // SetConfig puts a new configuration in force, for everything that begins after it returns. Records that are visible stay
-// visible: a log that stops following the page cache is synced at once, without waiting for it.
+// visible: a log that stops following the page cache is synced at once, without waiting for it. When the configuration is
+// kept anywhere, [Log.PrepareConfig] comes before that.
 func (l *Log) SetConfig(c topicconfig.Config) {
 	s := newSettings(c)
 	l.appending.Lock()

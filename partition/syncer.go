@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -81,15 +82,32 @@ func (s *syncer) join(bytes int64, h shares) (*round, error) {
 	return r, nil
 }
 
-// kick asks for a sync that nobody waits for.
-func (s *syncer) kick() {
+// kick asks for a sync, which nobody has to wait for, and returns its round. The log's sticky failure, if there is one, is
+// the round's.
+func (s *syncer) kick() *round {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.failed != nil || s.mu.open != nil {
-		return
+	if r := s.mu.open; r != nil {
+		return r
 	}
-	s.mu.open = &round{done: make(chan struct{})}
+	r := &round{done: make(chan struct{})}
+	s.mu.open = r
+	if s.mu.failed != nil {
+		s.failLocked(s.mu.failed) // which releases the round
+		return r
+	}
 	s.activateLocked()
+	return r
+}
+
+// wait waits for the end of the round's sync, or of ctx, and returns the error of either.
+func (r *round) wait(ctx context.Context) error {
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // activateLocked puts the log into the queue unless it is there or with a worker, who will look again.
