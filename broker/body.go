@@ -9,10 +9,12 @@ import (
 )
 
 // paceSteps divides RequestReadTimeout: a step is how often the pace of a request is looked at. While others wait for
-// room, a request must get that part of its bytes in each step; otherwise it may get nothing for stallSteps of them.
+// room, a request must get that part of its bytes in each step; otherwise it may get nothing for stallSteps of them. It keeps
+// memory that its bytes have not come to for a part of the first.
 const (
 	paceSteps  = 30
 	stallSteps = 10
+	warmPart   = 10
 )
 
 var errTooSlow = errors.New("the bytes of the request did not come in time")
@@ -31,6 +33,7 @@ type bodyReader struct {
 	frame []byte          // as far as it has arrived
 	place *lazymem.Buffer // of frame; nil: the connection's own buffer, or one that grows
 	limit time.Time       // for the whole
+	warm  time.Time       // until then the place has the pages of its last use, which are nobody's share; zero: it has none
 }
 
 // inConn says that the frame fits the connection's own buffer.
@@ -82,6 +85,7 @@ func (b *bodyReader) admit() error {
 		return b.conn.endWith(ClosedShutdown, nil)
 	}
 	b.limit = b.limit.Add(time.Since(began)) // the peer is not to blame for the wait
+	b.vacate()
 	switch {
 	case b.place != nil:
 	case b.frame == nil && b.settle():
@@ -97,6 +101,7 @@ func (b *bodyReader) settle() bool {
 		return false
 	}
 	b.frame = b.place.Bytes()[:0]
+	b.warm = time.Now().Add(b.step() / warmPart)
 	return true
 }
 
@@ -132,14 +137,15 @@ func (b *bodyReader) fill() error {
 // want bytes have come.
 func (b *bodyReader) await(more func() (done bool, err error), got func() int, want int) error {
 	c := b.conn
-	step := c.server.options.RequestReadTimeout / paceSteps
+	step := b.step()
 	stalled, before, next := 0, got(), time.Now().Add(step)
 	if before >= want {
 		_, err := more() // it is there
 		return err
 	}
 	for {
-		if err := c.nc.SetReadDeadline(earlier(next, b.limit)); err != nil {
+		until := earlier(next, b.limit)
+		if err := c.nc.SetReadDeadline(b.look(until)); err != nil {
 			return c.endWith(readFailure(err), err)
 		}
 		if c.reading.Err() != nil { // after setting the deadline, which may have replaced that of stopReading
@@ -152,16 +158,14 @@ func (b *bodyReader) await(more func() (done bool, err error), got func() int, w
 		if err != nil && !isTimeout(err) {
 			return c.endWith(readFailure(err), err)
 		}
-		if err == nil && time.Now().Before(next) {
+		b.vacate()
+		if time.Now().Before(until) {
 			continue
 		}
 		came := got() - before
 		before, next = got(), time.Now().Add(step)
 		if stalled++; came > 0 {
 			stalled = 0
-		}
-		if stalled == 1 {
-			b.vacate()
 		}
 		tooSlow := b.share.held > 0 && came < b.size/paceSteps && b.share.intake.awaited()
 		if stalled >= stallSteps || tooSlow || !time.Now().Before(b.limit) {
@@ -170,12 +174,27 @@ func (b *bodyReader) await(more func() (done bool, err error), got func() int, w
 	}
 }
 
-// vacate gives back what a peer that is silent keeps of memory that its bytes have not come to: the pages that the place had
-// from its last use.
-func (b *bodyReader) vacate() {
-	if b.place != nil {
-		b.place.Drop(len(b.frame))
+// step is how often the pace of the request is looked at.
+func (b *bodyReader) step() time.Duration {
+	return b.conn.server.options.RequestReadTimeout / paceSteps
+}
+
+// look is when to look at the request again, which is to be looked at then.
+func (b *bodyReader) look(then time.Time) time.Time {
+	if b.warm.IsZero() {
+		return then
 	}
+	return earlier(b.warm, then)
+}
+
+// vacate gives back, once it is time, what a slow peer keeps of memory that its bytes have not come to: the pages that the
+// place had from its last use. From then on it has none but those that bytes came to.
+func (b *bodyReader) vacate() {
+	if b.warm.IsZero() || time.Now().Before(b.warm) {
+		return
+	}
+	b.place.Drop(len(b.frame))
+	b.warm = time.Time{}
 }
 
 // close gives the frame and the share back. Nothing may alias the frame any more.
