@@ -98,7 +98,7 @@ func Join(ctx context.Context, log *Log, o MemberOptions) (*Member, error) {
 	}
 	m := &Member{log: log, o: o, done: make(chan struct{}), lost: make(chan struct{})}
 	_, _ = rand.Read(m.incarnation[:]) // never fails
-	claim, err := m.takeKey(ctx)
+	claim, err := m.takeKey(ctx, func() error { return nil })
 	if err != nil {
 		return nil, err
 	}
@@ -144,8 +144,8 @@ func (m *Member) announce(ctx context.Context) error {
 	return err
 }
 
-// takeKey takes the liveness key, and waits for it while another process has it.
-func (m *Member) takeKey(ctx context.Context) (Claim, error) {
+// takeKey takes the liveness key, and waits for it while another process has it, as long as useless returns nil.
+func (m *Member) takeKey(ctx context.Context, useless func() error) (Claim, error) {
 	key := liveKey(m.o.Node)
 	incarnation := m.Incarnation()
 	value, err := json.Marshal(Live{
@@ -161,6 +161,9 @@ func (m *Member) takeKey(ctx context.Context) (Claim, error) {
 		case err == nil:
 			return claim, nil
 		case ctx.Err() == nil && !errors.Is(err, ErrClaimed) && !transient(err):
+			return nil, err
+		}
+		if err := useless(); err != nil {
 			return nil, err
 		}
 		if wait(ctx, m.o.Tick/10) == nil {
@@ -365,6 +368,14 @@ func (m *Member) Buried(node int32) bool {
 	return m.alive != nil && !lives && m.log.o.Now().Sub(m.lookedAt) <= 2*m.o.Tick
 }
 
+// gone is why there is no place left to keep: the log has stopped, or a [*FencedError].
+func (m *Member) gone() error {
+	if err := m.log.Err(); err != nil {
+		return err
+	}
+	return m.fenced()
+}
+
 func (m *Member) keyLost() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -388,7 +399,7 @@ func (m *Member) regain(life context.Context) error {
 	m.mu.Lock()
 	m.proved, m.claim = m.claim.Proved(), nil
 	m.mu.Unlock()
-	claim, err := m.takeKey(life)
+	claim, err := m.takeKey(life, m.gone) // whoever took the node over holds the key, maybe for ever
 	if err != nil {
 		return err
 	}

@@ -93,6 +93,27 @@ func TestMD2_AMemberWhoseNodeWasTakenOverHearsOfIt(t *testing.T) {
 	})
 }
 
+// A process that stood still finds its key in the hands of the one that took the node over, before it has read of that.
+func TestMD2_AMemberWhoseKeyIsTakenHearsThatItsNodeIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		storage := metatest.NewMemory("c")
+		m, _ := join(t, storage, meta.MemberOptions{Node: 5})
+		heir := storage.Join()
+		log := open(t, heir, meta.Options{Node: 5})
+		require.True(t, storage.Expire("live/5"))
+		key, err := heir.Claim(t.Context(), "live/5", nil)
+		require.NoError(t, err, "before the member could ask again")
+		defer key.Release()
+		pass(10 * time.Second)
+		require.NoError(t, m.Err(), "the other process has the key, and not yet the node")
+
+		_, err = log.Do(t.Context(), meta.RegisterNode{Node: 5, ExpectedEpoch: -1, Incarnation: [16]byte{9}})
+		require.NoError(t, err)
+		pass(10 * time.Second)
+		require.Equal(t, &meta.FencedError{Node: 5, Epoch: 1, Then: 2}, m.Err())
+	})
+}
+
 func TestAMemberMayBeginANewEpoch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, l := join(t, metatest.NewMemory("c"), meta.MemberOptions{Node: 5})
