@@ -131,11 +131,17 @@ func (n *Node) setNodeConfigs(c broker.SetNodeConfigs) (err error) {
 	if err != nil {
 		return err
 	}
+	leaving := n.leaversUnder(next)
+	if err := leaving.prepare(n); err != nil {
+		return err
+	}
 	stored, err := n.meta.Do(n.life, meta.CasKv{Key: key, Expected: c.Version, Value: value})
 	switch {
 	case err != nil:
+		leaving.refused(err)
 		return err
 	case !stored.Swapped:
+		leaving.stay()
 		return broker.ErrConfigChanged
 	}
 	layer.Version = stored.Version
@@ -150,6 +156,20 @@ func (n *Node) setNodeConfigs(c broker.SetNodeConfigs) (err error) {
 func (n *Node) keepDefaults() (release func()) {
 	n.defaults.RLock()
 	return n.defaults.RUnlock
+}
+
+// leaversUnder are the logs that stop following the page cache with other settings of nodes.
+func (n *Node) leaversUnder(nodes broker.NodeConfigs) (leaving leavers) {
+	for t := range n.meta.View().Topics() {
+		h, ok := n.partitions.get(t.ID)
+		if !ok {
+			continue // it is being deleted
+		}
+		if config, err := n.catalog.resolveUnder(nodes, t.Name, t.Configs()); err == nil {
+			leaving.add(h, config)
+		}
+	}
+	return leaving
 }
 
 // followDefaults gives every open log the settings that its topic has by now.

@@ -20,14 +20,20 @@ func (n *Node) setTopicConfigs(c broker.SetTopicConfigs) error {
 	if err != nil {
 		return err
 	}
-	if _, err := n.meta.Do(n.life, meta.SetTopicConfigs{
-		ID: c.Topic, ExpectedVersion: c.Version, Configs: c.Overrides,
-	}); err != nil {
-		return rejected(err)
-	}
 	h, ok := n.partitions.get(c.Topic)
 	if !ok {
 		return fmt.Errorf("%w: it was deleted meanwhile", broker.ErrUnknownTopicID)
+	}
+	var leaving leavers
+	leaving.add(h, config)
+	if err := leaving.prepare(n); err != nil {
+		return err
+	}
+	if _, err := n.meta.Do(n.life, meta.SetTopicConfigs{
+		ID: c.Topic, ExpectedVersion: c.Version, Configs: c.Overrides,
+	}); err != nil {
+		leaving.refused(err)
+		return rejected(err)
 	}
 	for _, l := range h.logs {
 		if l != nil {

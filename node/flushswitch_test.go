@@ -1,0 +1,79 @@
+package node_test
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tidemark-io/tidemark/node/nodetest"
+	"github.com/tidemark-io/tidemark/vfs"
+	"github.com/tidemark-io/tidemark/vfs/faultfs"
+)
+
+// flushSwitches are the ways to make a topic stop following the page cache while the server runs, and back.
+func flushSwitches() map[string]func(t *testing.T, c *kgo.Client, mode string) error {
+	return map[string]func(t *testing.T, c *kgo.Client, mode string) error{
+		"of the topic": func(t *testing.T, c *kgo.Client, mode string) error {
+			return alter(t, c, "orders", map[string]string{"tidemark.flush": mode})
+		},
+		"of all nodes": func(t *testing.T, c *kgo.Client, mode string) error {
+			return alterNodes(t, c, "tidemark.flush", mode)
+		},
+	}
+}
+
+func TestWhatATopicHeldWhenItStoppedFollowingThePageCacheSurvivesAPowerCut(t *testing.T) {
+	for how, change := range flushSwitches() {
+		t.Run(how, func(t *testing.T) {
+			for seed := range uint64(6) {
+				m := machine(t)
+				m.Start()
+				c := client(t, m, kgo.ProducerBatchCompression(kgo.NoCompression()))
+				createTopic(t, c, 1, nil, "orders")
+				require.NoError(t, change(t, c, "os"))
+				for i := range 10 {
+					produce(t, c, "orders", 0, fmt.Sprint(i))
+				}
+				require.NoError(t, change(t, c, "group"))
+				m.CutPower(nodetest.Cut{Seed: seed, Keep: 0.5})
+				m.Start()
+				require.Equal(t, "group", setting(t, c, "orders", "tidemark.flush"))
+				require.Len(t, consume(t, m, "orders"), 10)
+				c.Close()
+				m.Stop()
+			}
+		})
+	}
+}
+
+// A topic whose records cannot be synced goes on following the page cache.
+func TestATopicThatCannotBeSyncedDoesNotStopFollowingThePageCache(t *testing.T) {
+	for how, change := range flushSwitches() {
+		t.Run(how, func(t *testing.T) {
+			m := machine(t)
+			var disk *faultfs.FS
+			m.Wrap = func(fs vfs.FS) vfs.FS {
+				disk = faultfs.New(fs, nil)
+				return disk
+			}
+			m.Start()
+			c := client(t, m)
+			createTopic(t, c, 1, nil, "orders")
+			require.NoError(t, change(t, c, "os"))
+			produce(t, c, "orders", 0, "visible")
+			disk.SetInjector(faultfs.FailMatching(faultfs.OpSync, "*.log", syscall.EIO))
+			require.ErrorIs(t, change(t, c, "group"), kerr.KafkaStorageError)
+			require.Equal(t, "os", setting(t, c, "orders", "tidemark.flush"))
+			disk.SetInjector(nil)
+			m.CutPower(nodetest.Cut{Seed: 1, Keep: 0})
+			m.Start()
+			require.Empty(t, consume(t, m, "orders"), "as it may be under os")
+			c.Close()
+			m.Stop()
+		})
+	}
+}
