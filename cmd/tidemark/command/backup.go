@@ -1,7 +1,10 @@
 package command
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,8 +18,8 @@ func newBackup() *cobra.Command {
 		Use:   "backup FILE",
 		Short: "Write the metadata of a node or cluster to a file",
 		Long: `Write what a metadata log says to FILE: topics with their ids and settings, node epochs, streams and which objects hold
-them. Records are not in it: they are in the data directory and the bucket. FILE is written as a whole, replaces what is
-there, and is on disk when the command ends. A log that is damaged is not backed up.
+them. Records are not in it: they are in the data directory and the bucket. FILE is written as a whole, replaces an
+older backup and nothing else, and is on disk when the command ends. A log that is damaged is not backed up.
 
 The log is the file in the data directory of a stopped server, or the one in etcd that --meta-url names, at any time.`,
 		Example: `  tidemark backup /backup/tidemark.meta --data-dir /var/lib/tidemark
@@ -32,6 +35,9 @@ The log is the file in the data directory of a stopped server, or the one in etc
 		}
 		source, _, err := metaSource(c, settings)
 		if err != nil {
+			return err
+		}
+		if err := replaceable(args[0]); err != nil {
 			return err
 		}
 		found, err := inspectMeta(c, source)
@@ -55,6 +61,21 @@ The log is the file in the data directory of a stopped server, or the one in etc
 		}, asJSON)
 	}
 	return c
+}
+
+// replaceable makes sure that a file is a backup, or not there: whoever names what is to be backed up must not lose it.
+func replaceable(name string) error {
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0:
+		return nil
+	case err != nil:
+		return err
+	}
+	if _, err := readBackup(name); err != nil {
+		return fmt.Errorf("FILE is where the backup is written to, and what is there is not replaced since it is no backup: %w", err)
+	}
+	return nil
 }
 
 // takenBackup says what a backup holds.

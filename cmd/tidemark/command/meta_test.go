@@ -87,6 +87,12 @@ func TestBackupAndRestoreGoRound(t *testing.T) {
 	dir, file := usedDir(t), filepath.Join(t.TempDir(), "tidemark.meta")
 	before := done(t, "", "meta", "dump", "--data-dir", dir, "--output", "json")
 	require.Contains(t, done(t, "", "backup", file, "--data-dir", dir), "2 topics")
+	require.Contains(t, done(t, "", "backup", file, "--data-dir", dir), "2 topics", "a newer one takes the place of an older")
+
+	mistaken := tidemark(t, "", "backup", metadataFile(dir), "--data-dir", dir)
+	require.Equal(t, ExitFailed, mistaken.Code)
+	require.Contains(t, mistaken.Err, "it is no backup: "+metadataFile(dir))
+	require.Equal(t, before, done(t, "", "meta", "dump", "--data-dir", dir, "--output", "json"), "it was not replaced")
 
 	got := tidemark(t, "", "restore", file, "--data-dir", dir, "--execute")
 	require.Equal(t, ExitFailed, got.Code)
