@@ -59,6 +59,6 @@ func replacement(r kmsg.AlterConfigsRequestResource) configChange {
 	case ch.checked == nil && null != nil:
 		ch.checked = nullValues(null)
 	}
-	ch.merge = func(map[string]string, presentSettings) (map[string]string, error) { return overrides, nil }
+	ch.merge = func(map[string]string, presentList) (map[string]string, error) { return overrides, nil }
 	return ch
 }

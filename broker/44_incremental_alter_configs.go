@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/tidemark-io/tidemark/topicconfig"
 )
 
 // # IncrementalAlterConfigs (44): versions 0-1
@@ -20,7 +18,8 @@ import (
 //	op
 //	 0  SET       the value; a null one is refused
 //	 1  DELETE    back to the default; no error if it is at its default, or unknown
-//	 2  APPEND    adds to a list what is not in it; the list is the one in force (of nodes: below it, if it has none)
+//	 2  APPEND    adds to a list what is not in it; the list is the one in force, or, of nodes, the one that is set, or Kafka's
+//	              default
 //	 3  SUBTRACT  takes out of a list
 //
 //	v1  flexible
@@ -80,7 +79,7 @@ func increment(r kmsg.IncrementalAlterConfigsRequestResource) configChange {
 	if ch.checked == nil && null != nil {
 		ch.checked = nullValues(null)
 	}
-	ch.merge = func(overrides map[string]string, present presentSettings) (map[string]string, error) {
+	ch.merge = func(overrides map[string]string, present presentList) (map[string]string, error) {
 		for _, s := range r.Configs {
 			if err := mergeSetting(overrides, present, s); err != nil {
 				return nil, err
@@ -92,7 +91,7 @@ func increment(r kmsg.IncrementalAlterConfigsRequestResource) configChange {
 }
 
 // mergeSetting does one operation on overrides.
-func mergeSetting(overrides map[string]string, present presentSettings, s kmsg.IncrementalAlterConfigsRequestResourceConfig) error {
+func mergeSetting(overrides map[string]string, present presentList, s kmsg.IncrementalAlterConfigsRequestResourceConfig) error {
 	switch int8(s.Op) {
 	case opSet:
 		overrides[s.Name] = *s.Value
@@ -106,14 +105,10 @@ func mergeSetting(overrides map[string]string, present presentSettings, s kmsg.I
 	return &codedError{codeInvalidRequest, fmt.Sprintf("Unknown operation %d on %s", s.Op, s.Name)}
 }
 
-func mergeList(overrides map[string]string, present presentSettings, s kmsg.IncrementalAlterConfigsRequestResourceConfig) error {
-	kind, value, err := present(s.Name)
+func mergeList(overrides map[string]string, present presentList, s kmsg.IncrementalAlterConfigsRequestResourceConfig) error {
+	value, err := present(s.Name, int8(s.Op))
 	if err != nil {
 		return err
-	}
-	if kind != topicconfig.List {
-		verb := map[int8]string{opAppend: "APPEND to", opSubtract: "SUBTRACT from"}[int8(s.Op)]
-		return &codedError{codeInvalidConfig, fmt.Sprintf("Can't %s key %s because its type is not LIST.", verb, s.Name)}
 	}
 	items := listItems(value)
 	for _, item := range listItems(*s.Value) {

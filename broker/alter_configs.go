@@ -21,11 +21,12 @@ type configChange struct {
 	checked error
 
 	// merge returns the overrides that follow from the present ones, which it owns.
-	merge func(overrides map[string]string, present presentSettings) (map[string]string, error)
+	merge func(overrides map[string]string, present presentList) (map[string]string, error)
 }
 
-// presentSettings tells the type of a setting and the value that is in force. The error is for a name that does not exist.
-type presentSettings func(name string) (topicconfig.Type, string, error)
+// presentList tells what opAppend adds to and opSubtract takes from. The error is for a name that does not exist or is no
+// list's.
+type presentList func(name string, op int8) (string, error)
 
 // maxConfigValue is the longest value of a setting in bytes, as in Kafka.
 const maxConfigValue = 32767
@@ -102,7 +103,7 @@ func (c *call) tryAlterTopic(ctx context.Context, ch *configChange, validateOnly
 		return err
 	}
 	// As in Kafka, what is wrong with the settings is said first, and then that there is no such topic.
-	overrides, err := ch.merge(maps.Clone(orEmpty(had)), topicSettings(config))
+	overrides, err := ch.merge(maps.Clone(orEmpty(had)), topicLists(config))
 	if err != nil {
 		return err
 	}
@@ -118,15 +119,19 @@ func (c *call) tryAlterTopic(ctx context.Context, ch *configChange, validateOnly
 	return b.SetTopicConfigs(ctx, []SetTopicConfigs{{Topic: t.ID, Version: t.ConfigVersion, Overrides: overrides}})[0]
 }
 
-// topicSettings are the present settings of a topic.
-func topicSettings(config topicconfig.Config) presentSettings {
-	return func(name string) (topicconfig.Type, string, error) {
+// topicLists are the lists among the settings of a topic.
+func topicLists(config topicconfig.Config) presentList {
+	return func(name string, op int8) (string, error) {
 		d, known := topicconfig.Lookup(name)
 		if !known {
 			_, err := config.With(map[string]string{name: ""})
-			return 0, "", err
+			return "", err
 		}
-		return d.Type, config.Value(name), nil
+		if d.Type != topicconfig.List {
+			verb := map[int8]string{opAppend: "APPEND to", opSubtract: "SUBTRACT from"}[op]
+			return "", &codedError{codeInvalidConfig, fmt.Sprintf("Can't %s key %s because its type is not LIST.", verb, name)}
+		}
+		return config.Value(name), nil
 	}
 }
 

@@ -99,7 +99,7 @@ func (c *call) tryAlterNode(ctx context.Context, ch *configChange, validateOnly 
 	if all {
 		had = nodes.All
 	}
-	settings, err := ch.merge(maps.Clone(orEmpty(had.Settings)), nodes.present(all))
+	settings, err := ch.merge(maps.Clone(orEmpty(had.Settings)), nodeLists(had.Settings))
 	if err != nil {
 		return err
 	}
@@ -119,23 +119,22 @@ func (c *call) tryAlterNode(ctx context.Context, ch *configChange, validateOnly 
 	return err
 }
 
-// present are the settings that a change of this node's, or of all nodes', adds to: what is set there, or what is in force
-// without it.
-func (n NodeConfigs) present(all bool) presentSettings {
-	return func(name string) (topicconfig.Type, string, error) {
+// nodeLists are the lists among settings of nodes: as in Kafka what is set, or Kafka's default, whatever is in force.
+func nodeLists(settings map[string]string) presentList {
+	return func(name string, op int8) (string, error) {
 		d, known := nodeConfigOf(name)
 		if !known {
-			return 0, "", &codedError{codeInvalidConfig, "Unknown config name: " + name}
+			return "", &codedError{codeInvalidConfig, "Unknown config name: " + name}
 		}
-		under := n.overridden(name)
-		if all {
-			under = slices.DeleteFunc(under, func(s configSynonym) bool { return s.source == sourceThisNode })
+		if d.kind != topicconfig.List {
+			verb := map[int8]string{opAppend: "append", opSubtract: "subtract"}[op]
+			return "", &codedError{codeInvalidConfig, fmt.Sprintf("Config value %s is not allowed for config key: %s", verb, name)}
 		}
-		if len(under) > 0 {
-			return d.kind, under[0].value, nil
+		if value, set := settings[name]; set {
+			return value, nil
 		}
 		topic, _ := topicconfig.OfBroker(name)
-		return d.kind, n.Static.Value(topic.Name), nil
+		return topic.Default, nil
 	}
 }
 

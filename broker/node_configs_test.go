@@ -168,7 +168,7 @@ func TestSettingsOfNodesThatAreRefusedChangeNothing(t *testing.T) {
 		{[]alteration{{"max.connections.per.ip", opSet, "many"}}, codeInvalidRequest, "not a number of type INT"},
 		{[]alteration{{"log.cleaner.min.compaction.lag.ms", opSet, "9"}, {"log.cleaner.max.compaction.lag.ms", opSet, "8"}},
 			codeInvalidRequest, "must not be more than"},
-		{[]alteration{{"log.roll.ms", opAppend, "5"}}, codeInvalidConfig, "because its type is not LIST"},
+		{[]alteration{{"log.roll.ms", opAppend, "5"}}, codeInvalidConfig, "Config value append is not allowed for config key: log.roll.ms"},
 		{[]alteration{{"no.such", opAppend, "5"}}, codeInvalidConfig, "Unknown config name: no.such"},
 		{[]alteration{{"log.roll.ms", opSet, "-"}}, codeInvalidRequest, "Null value not supported for : log.roll.ms"},
 	}
@@ -198,10 +198,13 @@ func TestListsOfNodesAreAddedToAndTakenFrom(t *testing.T) {
 		all, this, inForce string
 	}{
 		{"", alteration{"log.cleanup.policy", opAppend, "compact"}, "delete,compact", "", "delete,compact"},
+		{"7", alteration{"log.cleanup.policy", opAppend, "compact"}, "delete,compact", "delete,compact", "delete,compact"},
 		{"7", alteration{"log.cleanup.policy", opSubtract, "delete"}, "delete,compact", "compact", "compact"},
 		{"", alteration{"log.cleanup.policy", opSubtract, "compact"}, "delete", "compact", "compact"},
 		{"7", alteration{"log.cleanup.policy", opSet, ""}, "delete", "", ""},
 		{"7", alteration{"log.cleanup.policy", opDelete, "-"}, "delete", "", "delete"},
+		{"", alteration{"log.cleanup.policy", opSet, "compact"}, "compact", "", "compact"},
+		{"7", alteration{"log.cleanup.policy", opSubtract, "delete"}, "compact", "", ""}, // of Kafka's default, as in Kafka
 	}
 	for _, s := range steps {
 		c.alterNode(s.resource, s.alteration)
