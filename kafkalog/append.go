@@ -91,7 +91,8 @@ type tail struct {
 	vector vfs.VectorWriter // the same file, if it can
 }
 
-// hold opens the file of a segment for writing, unless it is.
+// hold opens the file of a segment for writing, unless it is. A file that does not reach to the end of the log is another
+// one, put in its place while it was not open, and a write to it would leave a hole: that is a [*CorruptionError].
 func (t *tail) hold(active *segment) error {
 	if t.handle != nil {
 		return nil
@@ -102,7 +103,14 @@ func (t *tail) hold(active *segment) error {
 	}
 	t.handle, t.file = active.file, file
 	t.vector, _ = file.(vfs.VectorWriter)
-	return nil
+	info, err := active.stat()
+	if err == nil && info.Size() < active.size.Load() {
+		err = &CorruptionError{Path: active.file.path(), Position: info.Size(), Reason: "the file is shorter than the log"}
+	}
+	if err != nil {
+		t.letGo()
+	}
+	return err
 }
 
 // cut takes away what was written behind the end of the segment. A tail that is not held wrote nothing.

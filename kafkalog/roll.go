@@ -25,7 +25,8 @@ func (l *Log) Roll() (bool, error) {
 }
 
 // rollLocked makes a new active segment whose base is the given offset, which is at or above the log end. If it fails
-// the log is as before.
+// the log is as before, or takes no more appends when a file of the new segment stayed behind: what is appended to the old
+// one would reach into it.
 func (l *Log) rollLocked(base int64) error {
 	v := l.view.Load()
 	old := v.active()
@@ -60,6 +61,10 @@ func (l *Log) rollLocked(base int64) error {
 	next, err := l.prepareRoll(old, base)
 	if err != nil {
 		l.env.roll.giveBack(bytes)
+		var left *leftoverError
+		if errors.As(err, &left) {
+			l.fail(err)
+		}
 		return err
 	}
 	l.mu.tail.letGo()
@@ -85,14 +90,15 @@ func (l *Log) dropEarlySnapshot(base int64) error {
 	return l.syncDir()
 }
 
-// prepareRoll makes the new segment's files and seals the old one, or leaves everything as it was.
+// prepareRoll makes the new segment's files and seals the old one, or leaves everything as it was. A [*leftoverError] says
+// that it could not.
 func (l *Log) prepareRoll(old *segment, base int64) (*segment, error) {
 	next, err := l.env.createSegment(l.dir, base, l.config.Load())
 	if err != nil {
 		return nil, err
 	}
 	if err := old.seal(); err != nil {
-		return nil, errors.Join(err, old.reactivate(), removeAll(next.handles()))
+		return nil, errors.Join(err, old.reactivate(), l.env.unmake(l.dir, next.handles()))
 	}
 	return next, nil
 }

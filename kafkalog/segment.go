@@ -76,18 +76,21 @@ func (m *maxStamp) get() (timestamp, offset int64, known bool) {
 var segmentFiles = [...]string{logSuffix, indexSuffix, timeIndexSuffix, txnIndexSuffix}
 
 // createSegment makes an empty segment: the file for the records now, those of the indexes when there is something to write
-// or the segment is sealed. A leftover of one of the names is emptied or removed. Names are not synced. If
-// it fails the files are removed again.
+// or the segment is sealed. A leftover of one of the names is emptied or removed. Names are not synced. If it fails the
+// file is removed again; a [*leftoverError] says that it could not be.
 func (e *Env) createSegment(dir string, base int64, c *Config) (*segment, error) {
 	name := filePath(dir, base, logSuffix)
 	file := e.files.open(name, vfs.ReadWrite)
 	if err := file.createFile(); err != nil {
-		return nil, errors.Join(err, file.remove()) // it may be there all the same
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, errors.Join(err, file.close()) // there was no directory to make it in
+		}
+		return nil, errors.Join(err, e.unmake(dir, []*handle{file})) // it may be there all the same
 	}
 	for _, suffix := range segmentFiles[1:] {
 		leftover := filePath(dir, base, suffix)
 		if err := e.fs.Remove(leftover); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, errors.Join(&IOError{Op: "remove", Path: leftover, Err: err}, file.remove())
+			return nil, errors.Join(&IOError{Op: "remove", Path: leftover, Err: err}, e.unmake(dir, []*handle{file}))
 		}
 	}
 	s := e.newSegment(base, c)
@@ -101,11 +104,29 @@ func (e *Env) createSegment(dir string, base int64, c *Config) (*segment, error)
 	return s, nil
 }
 
-func removeAll(files []*handle) (err error) {
+// leftoverError says that a file of a segment that did not come to be may still be there.
+type leftoverError struct{ err error }
+
+func (e *leftoverError) Error() string {
+	return "a file of a segment that was not made may be left: " + e.err.Error()
+}
+
+func (e *leftoverError) Unwrap() error { return e.err }
+
+// unmake removes the files of a segment that did not come to be. That there are none says nothing in a directory that was
+// moved away, and may come back with them.
+func (e *Env) unmake(dir string, files []*handle) error {
+	var failed error
 	for _, h := range files {
-		err = errors.Join(err, h.remove())
+		failed = errors.Join(failed, h.remove())
 	}
-	return err
+	if _, err := e.fs.Stat(dir); err != nil {
+		failed = errors.Join(failed, &IOError{Op: "stat", Path: dir, Err: err})
+	}
+	if failed != nil {
+		return &leftoverError{failed}
+	}
+	return nil
 }
 
 func (e *Env) newSegment(base int64, c *Config) *segment {
