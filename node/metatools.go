@@ -67,14 +67,16 @@ type RestorePlan struct {
 	Unknown []string `json:"unknown"`
 	// NextProducerID is from where producer ids are given out.
 	NextProducerID uint64 `json:"next_producer_id"`
+	// LeaderEpochsRaised is by how much those of all partitions are above the backup's.
+	LeaderEpochsRaised int32 `json:"leader_epochs_raised"`
 }
 
 // RestoreOptions say how a backup is restored.
 type RestoreOptions struct {
 	// Execute does it; without it nothing is changed.
 	Execute bool
-	// SkipProducerIDs is how many producer ids are not given out, because servers may have after the backup was taken. 0
-	// restores the state as it was.
+	// SkipProducerIDs is how many producer ids are not given out, because servers may have after the backup was taken. Leader
+	// epochs that began since, by what the logs say, are left out then too. 0 restores the state as it was.
 	SkipProducerIDs uint64
 }
 
@@ -96,8 +98,14 @@ func RestoreMeta(ctx context.Context, target MetaSource, b meta.Backup, o Restor
 	if err != nil {
 		return nil, err
 	}
+	raised := int32(0)
+	if o.SkipProducerIDs > 0 {
+		if state, raised, err = d.skipLeaderEpochs(ctx, state); err != nil {
+			return nil, err
+		}
+	}
 	plan := &RestorePlan{
-		Target: target.String(), ClusterID: b.ClusterID, Topics: state.TopicCount(), Partitions: state.PartitionCount(),
+		LeaderEpochsRaised: raised, Target: target.String(), ClusterID: b.ClusterID, Topics: state.TopicCount(), Partitions: state.PartitionCount(),
 		NextProducerID: state.NextProducerID(),
 	}
 	plan.Missing, plan.Unknown = d.compare(state)
@@ -185,6 +193,45 @@ func skipProducerIDs(s *meta.State, skip uint64) (*meta.State, error) {
 		meta.RaiseProducerIDs{Next: s.NextProducerID() + skip},
 	}})
 	return next, results[0].Err()
+}
+
+// skipLeaderEpochs returns the state with leader epochs above all that the logs have records of, and one more: the last may
+// have none. All are raised by the same, as an unclean start does. Clients take metadata with an older epoch than they know
+// for outdated, and would wait for another until they are started again.
+func (d *dataDir) skipLeaderEpochs(ctx context.Context, s *meta.State) (*meta.State, int32, error) {
+	topics, _ := d.recoverTopics(nil)
+	if err := d.readLogs(ctx, topics, nil); err != nil {
+		return nil, 0, err
+	}
+	const most = 10_000 // unclean starts between two backups
+	by, raise := int32(0), meta.RaiseLeaderEpochs{}
+	for _, found := range topics {
+		topic, known := s.TopicByID(found.id)
+		for i := range found.Partitions {
+			if known && int32(i) < topic.Partitions() {
+				by = max(by, min(found.Partitions[i].LeaderEpoch-topic.LeaderEpoch(int32(i)), most)+1)
+			}
+		}
+	}
+	nodes := 0
+	for n := range s.Nodes() {
+		raise.Node, raise.NodeEpoch = n.ID, n.Epoch
+		nodes++
+	}
+	if nodes == 0 {
+		return s, 0, nil // no node has led anything yet
+	}
+	for topic := range s.Topics() {
+		raise.Topics = append(raise.Topics, meta.TopicPartitions{ID: topic.ID})
+	}
+	for range by {
+		next, results := s.Apply(s.Index()+1, meta.Entry{Node: raise.Node, NowMs: s.ClockMs(), Commands: []meta.Command{raise}})
+		if err := results[0].Err(); err != nil {
+			return nil, 0, err
+		}
+		s = next
+	}
+	return s, by, nil
 }
 
 // compare returns the partitions of a state that have no directory here, and the directories that it does not know.

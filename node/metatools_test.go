@@ -86,6 +86,32 @@ func TestABackupIsRestoredOnAnotherMachine(t *testing.T) {
 	require.Equal(t, 20, restored.State.TopicCount())
 }
 
+// TestARestoreGoesOnAboveTheLeaderEpochsThatClientsKnow has two stops that were not in order after the backup was taken.
+func TestARestoreGoesOnAboveTheLeaderEpochsThatClientsKnow(t *testing.T) {
+	dir := filled(t)
+	taken := backupOf(t, dir)
+	for range 2 {
+		require.NoError(t, os.Remove(filepath.Join(dir, ".kafka_cleanshutdown")))
+		n, err := onDisk(t, dir)
+		require.NoError(t, err)
+		c := clientOf(t, n)
+		produce(t, c, "topic07", 0, "of the new term")
+		c.Close()
+		require.NoError(t, n.Close(t.Context()))
+	}
+	known, _ := backupOf(t, dir).State.Topic("topic03")
+	require.EqualValues(t, 2, known.LeaderEpoch(0), "it has no record that tells")
+	require.NoError(t, os.Remove(filepath.Join(dir, "metadata.db")))
+
+	plan, err := node.RestoreMeta(t.Context(), node.MetaSource{DataDir: dir}, taken,
+		node.RestoreOptions{Execute: true, SkipProducerIDs: 1})
+	require.NoError(t, err)
+	require.EqualValues(t, 3, plan.LeaderEpochsRaised)
+	for topic := range backupOf(t, dir).State.Topics() {
+		require.EqualValues(t, 3, topic.LeaderEpoch(0))
+	}
+}
+
 func TestABackupOfAnotherClusterIsRefused(t *testing.T) {
 	taken, dir := backupOf(t, filled(t)), filled(t)
 	require.NoError(t, os.Remove(filepath.Join(dir, "metadata.db")))
@@ -178,6 +204,9 @@ func TestF13_WhatOnlyTheJournalHasCountsWhenMetadataIsMadeAgain(t *testing.T) {
 			}
 		}
 		require.Greater(t, journaled, 10)
+	}
+	for topic := range backupOf(t, cut).State.Topics() {
+		require.EqualValues(t, 4, topic.LeaderEpoch(0), "above what any client knows")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -252,16 +253,29 @@ func (plan *RecoverPlan) state(nowMs int64) (*meta.State, error) {
 	if err := apply(meta.RaiseProducerIDs{Next: uint64(max(nowMs, 1))}); err != nil {
 		return nil, err
 	}
+	epoch := plan.leaderEpoch()
 	for _, t := range plan.Topics {
 		adopt := meta.AdoptTopic{ID: t.id, Name: t.Name, Configs: t.Settings}
-		for _, p := range t.Partitions {
-			adopt.LeaderEpochs = append(adopt.LeaderEpochs, max(p.LeaderEpoch, 0))
+		for range t.Partitions {
+			adopt.LeaderEpochs = append(adopt.LeaderEpochs, epoch)
 		}
 		if err := apply(adopt); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
+}
+
+// leaderEpoch is one that no client knows of any partition: one more than the highest that has records, since the last may have
+// had none. An unclean start raises those of all partitions, so an idle one was as far as the others.
+func (plan *RecoverPlan) leaderEpoch() int32 {
+	highest := int32(0)
+	for _, t := range plan.Topics {
+		for _, p := range t.Partitions {
+			highest = max(highest, p.LeaderEpoch)
+		}
+	}
+	return min(highest, math.MaxInt32-1) + 1
 }
 
 // lookForStreams counts objects of streams in a bucket, and refuses to go on without what they need.
