@@ -17,6 +17,8 @@ type clusterInfo struct {
 	Topics     int           `json:"topics"` // internal ones too, as are partitions
 	Partitions int           `json:"partitions"`
 	Leaderless int           `json:"leaderless_partitions"`
+
+	Config []clusterSetting `json:"config,omitempty"`
 }
 
 type clusterNode struct {
@@ -27,19 +29,29 @@ type clusterNode struct {
 }
 
 func newCluster() *cobra.Command {
+	var settings string
 	c := &cobra.Command{
 		Use:   "cluster",
 		Short: "Show the cluster, its nodes and the addresses that clients are told",
 		Example: `  tidemark cluster
-  tidemark cluster --server broker1:9092 --output json`,
+  tidemark cluster --server broker1:9092 --output json
+  tidemark cluster --config        what was set of nodes while they ran
+  tidemark cluster --config=all    all settings of the nodes, and where each comes from
+  tidemark cluster alter --config log.retention.ms=86400000`,
 		Args: noArguments,
 	}
 	client := addClientFlags(c)
+	c.AddCommand(newClusterAlter(client))
+	c.Flags().StringVarP(&settings, "config", "c", "", "settings too: `own|all`")
+	c.Flags().Lookup("config").NoOptDefVal = "own"
 	output := addOutputFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		asJSON, err := output.json(c)
 		if err != nil {
 			return err
+		}
+		if settings != "" && settings != "own" && settings != "all" {
+			return usagef(c, "--config is own or all, not %q", settings)
 		}
 		admin, err := client.admin(c.Context())
 		if err != nil {
@@ -51,10 +63,18 @@ func newCluster() *cobra.Command {
 			return fmt.Errorf("asking about the cluster: %w", err)
 		}
 		info := clusterOf(m)
+		if settings != "" {
+			if info.Config, err = clusterSettings(c.Context(), admin, info.Nodes, settings == "all"); err != nil {
+				return err
+			}
+		}
 		if asJSON {
 			return writeJSON(c.OutOrStdout(), info)
 		}
-		return info.print(c)
+		if err := info.print(c); err != nil || settings == "" {
+			return err
+		}
+		return printClusterSettings(c, info.Config)
 	}
 	return c
 }

@@ -57,7 +57,7 @@ func referTo(b *strings.Builder, c *cobra.Command) {
 		about = c.Short + "."
 	}
 	fmt.Fprintf(b, "%s\n", fenceLists(about))
-	if c.Runnable() && !c.HasSubCommands() {
+	if c.Runnable() && !groupsOthers(c) {
 		fmt.Fprintf(b, "\n    %s\n", c.UseLine())
 	}
 	if c.Example != "" {
@@ -67,6 +67,13 @@ func referTo(b *strings.Builder, c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		referTo(b, sub)
 	}
+}
+
+// groupsOthers reports whether a command only groups others: it has no flag of its own.
+func groupsOthers(c *cobra.Command) bool {
+	own := false
+	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { own = own || f.Name != "help" })
+	return c.HasSubCommands() && !own
 }
 
 // fenceLists makes blocks of lines that are indented by two code, so that Markdown keeps their lines.
@@ -99,7 +106,7 @@ const serveName = "serve"
 
 // writeFlags writes a command's flags as a table, those of its parents too.
 func writeFlags(b *strings.Builder, c *cobra.Command) {
-	if c.HasSubCommands() {
+	if groupsOthers(c) {
 		return
 	}
 	first := true

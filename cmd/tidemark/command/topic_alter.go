@@ -88,12 +88,12 @@ type alteration struct {
 	done   []action
 }
 
-// note keeps what was done to a topic: what, and how the topic's name is joined to it in a sentence.
-func (a *alteration) note(topic, what, sentence string) {
+// note keeps what was done to a topic or a node: what, and how its name is joined to it in a sentence.
+func (a *alteration) note(name, what, sentence string) {
 	if a.dryRun {
 		what, sentence = "would have "+what, "would have "+sentence
 	}
-	a.done = append(a.done, action{Name: topic, Done: what, text: sentence})
+	a.done = append(a.done, action{Name: name, Done: what, text: sentence})
 }
 
 func (a *alteration) settings(ctx context.Context, changes []kadm.AlterConfig, names []string) []error {
@@ -115,16 +115,21 @@ func (a *alteration) settings(ctx context.Context, changes []kadm.AlterConfig, n
 			failures = append(failures, explainWith("topic", r.Name, r.Err, r.ErrMessage))
 			continue
 		}
-		for _, change := range changes {
-			if change.Op == kadm.DeleteConfig {
-				a.note(r.Name, "taken away "+change.Name, fmt.Sprintf("taken %s away from %s", change.Name, r.Name))
-				continue
-			}
-			set := fmt.Sprintf("set %s=%s", change.Name, *change.Value)
-			a.note(r.Name, set, set+" on "+r.Name)
-		}
+		a.noteSettings(r.Name, changes)
 	}
 	return failures
+}
+
+// noteSettings keeps what was changed of a thing.
+func (a *alteration) noteSettings(name string, changes []kadm.AlterConfig) {
+	for _, change := range changes {
+		if change.Op == kadm.DeleteConfig {
+			a.note(name, "taken away "+change.Name, fmt.Sprintf("taken %s away from %s", change.Name, name))
+			continue
+		}
+		set := fmt.Sprintf("set %s=%s", change.Name, *change.Value)
+		a.note(name, set, set+" on "+name)
+	}
 }
 
 func (a *alteration) partitions(ctx context.Context, partitions int, names []string) []error {
