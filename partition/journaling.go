@@ -161,6 +161,7 @@ func (f *Flusher) journalTurn() {
 			f.syncAlone(r.syncer, r.round)
 			continue
 		}
+		r.round.journaled = true
 		r.syncer.complete(r.round, r.tail.End, nil)
 	}
 	for _, tail := range gathered {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -239,6 +241,28 @@ func TestALogMayBeDeletedWhileTheJournalHoldsSomethingOfIt(t *testing.T) {
 	a.kept(t, d.openAll(2))
 	require.NoError(t, vfsAbsent(d.mem, "orders-2"), "nothing of it comes back")
 	require.NoError(t, d.stop())
+}
+
+// TestALogThatIsIdleIsNotLeftToTheJournal has one log go on, so slowly that no side of the journal is ever full.
+func TestALogThatIsIdleIsNotLeftToTheJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := journaledDisk(t, 1<<20)
+		logs := d.openAll(4)
+		a := acknowledged{}
+		a.produce(t, logs, 2, "a")
+		calls := d.faults.Trace(func(op faultfs.Op) bool { return op.Kind == faultfs.OpSync })
+		for range 20 {
+			time.Sleep(10 * time.Second)
+			a.produce(t, logs[:1], 1, "b")
+		}
+		inLogs, _ := syncsOf(calls)
+		require.Equal(t, 3, inLogs, "once each")
+		require.Less(t, logs[0].Checkpoint().RecoveryPoint, logs[0].Offsets().LogEnd, "the journal has it")
+		for _, l := range logs[1:] {
+			require.Equal(t, Checkpoint{RecoveryPoint: 3, HighWatermark: 3}, l.Checkpoint())
+		}
+		require.NoError(t, d.stop())
+	})
 }
 
 func TestWhatDoesNotFitIntoARoundGoesIntoTheNext(t *testing.T) {

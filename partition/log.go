@@ -357,6 +357,8 @@ func (l *Log) reportSync(r *round, err error) {
 	case err != nil:
 		// Nobody waits for what is in the log by now, and the next append may be long in coming.
 		l.arm(&l.upkeep.flush, monotonic().Add(syncRetryDelay))
+	case r.journaled:
+		l.armSettle(monotonic())
 	}
 	l.moved()
 }

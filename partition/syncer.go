@@ -60,6 +60,7 @@ type round struct {
 	processShare int64
 	began, ended time.Time // of the sync
 	end          int64     // durable after it
+	journaled    bool      // by the journal alone
 }
 
 // join puts an append into the round that the next sync will release. It returns the sticky failure, if there is one;

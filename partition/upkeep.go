@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,13 +19,20 @@ type upkeep struct {
 	scheduled atomic.Bool
 	// producers says that the log may know producers that can expire.
 	producers atomic.Bool
+	// settleEnd is the log end at the last settle. It is the maintainer's.
+	settleEnd int64
 
 	mu        sync.Mutex
 	flush     time.Time // flush.ms
 	retention time.Time
 	expiry    time.Time // of producers
+	settle    time.Time // of what only the journal has durably
 	retry     time.Time // not before, after a failure
 }
+
+// settleDelay is after how long, and up to as long again, a log is looked at that has something in the journal: one that took no
+// records since the look before is synced. It takes a descriptor until then, and nobody else may sync it for long.
+const settleDelay = 30 * time.Second
 
 // retryDelay is how long maintenance that failed waits.
 const retryDelay = time.Minute
@@ -117,6 +125,9 @@ func (l *Log) maintain(now time.Time) (next time.Time) {
 	if l.take(&l.upkeep.flush, at) && l.syncer.durable.Load() < l.store.LogEnd() {
 		l.syncer.kick()
 	}
+	if l.take(&l.upkeep.settle, at) {
+		l.settleIdle(at)
+	}
 	if l.take(&l.upkeep.retention, at) {
 		l.retain(now)
 	}
@@ -130,6 +141,22 @@ func (l *Log) maintain(now time.Time) (next time.Time) {
 	}
 	l.scheduleUpkeep()
 	return l.nextUpkeep()
+}
+
+// armSettle has the log looked at after a while, not with all others at once.
+func (l *Log) armSettle(now time.Time) {
+	l.arm(&l.upkeep.settle, now.Add(settleDelay+rand.N(settleDelay)))
+}
+
+// settleIdle syncs the log if it took no records since the last time.
+func (l *Log) settleIdle(now time.Time) {
+	end := l.store.LogEnd()
+	if end == l.upkeep.settleEnd {
+		l.syncer.kick()
+		return
+	}
+	l.upkeep.settleEnd = end
+	l.armSettle(now)
 }
 
 // retain deletes old segments.
@@ -158,7 +185,7 @@ func (l *Log) nextUpkeep() time.Time {
 	l.upkeep.mu.Lock()
 	defer l.upkeep.mu.Unlock()
 	var next time.Time
-	for _, at := range [...]time.Time{l.upkeep.flush, l.upkeep.retention, l.upkeep.expiry} {
+	for _, at := range [...]time.Time{l.upkeep.flush, l.upkeep.retention, l.upkeep.expiry, l.upkeep.settle} {
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
