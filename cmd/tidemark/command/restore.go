@@ -28,8 +28,9 @@ func newRestore() *cobra.Command {
 Without --execute nothing is changed: what would be made is told, which partitions of the backup have no directory and
 begin empty, and which directories the backup does not know and a start moves aside.
 
-Whatever was changed after the backup is lost. Producer ids that servers may have given out since are left out; the server
-that used a bucket for streams refuses to start when a node epoch would be given out again.`,
+Whatever was changed after the backup is lost. Producer ids that servers may have given out since are left out, and so are
+leader epochs that began since, by the logs of the data directory; the server that used a bucket for streams refuses to
+start when a node epoch would be given out again.`,
 		Example: `  tidemark restore /backup/tidemark.meta --data-dir /var/lib/tidemark
   tidemark restore /backup/tidemark.meta --data-dir /var/lib/tidemark --execute
   tidemark restore /backup/tidemark.meta --data-dir /var/lib/tidemark --meta-url etcd://10.0.0.1:2379/prod --execute`,
@@ -38,7 +39,7 @@ that used a bucket for streams refuses to start when a node epoch would be given
 	var o node.RestoreOptions
 	c.Flags().BoolVar(&o.Execute, "execute", false, "do it; without it nothing is changed")
 	c.Flags().Uint64Var(&o.SkipProducerIDs, "skip-producer-ids", skippedProducerIDs,
-		"how many producer ids are not given out; 0 restores the state as it was")
+		"how many producer ids are not given out; 0 restores the state as it was, leader epochs too")
 	output := addOutputFlag(c)
 	settings := addMetaFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
