@@ -22,6 +22,9 @@ func (n *Node) openPartitions(ctx context.Context) error {
 	if err := n.data.settle(n.meta.View(), n.strayed); err != nil {
 		return err
 	}
+	if err := n.dropStaleJournal(); err != nil {
+		return err
+	}
 	if err := n.data.takeMarker(); err != nil {
 		return err
 	}

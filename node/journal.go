@@ -19,11 +19,20 @@ func (n *Node) journalOptions() partition.JournalOptions {
 	}
 }
 
-// settleJournal puts back what a power cut took from the logs and the journal kept. After a stop in order there is nothing to put
-// back, and a journal that is there all the same is older than the logs.
+// dropStaleJournal removes a journal that is there after a stop in order: it is older than the logs. It goes before the marker that
+// says so.
+func (n *Node) dropStaleJournal() error {
+	clean, err := n.data.dir.HasCleanShutdown()
+	if err != nil || !clean {
+		return err
+	}
+	return partition.RemoveJournal(n.config.FS, n.config.DataDir)
+}
+
+// settleJournal puts back what a power cut took from the logs and the journal kept.
 func (n *Node) settleJournal(ctx context.Context) (err error) {
 	if n.data.clean {
-		return partition.RemoveJournal(n.config.FS, n.config.DataDir)
+		return nil
 	}
 	_, replayed := n.traces.Work(ctx, "replaying the journal")
 	defer func() { replayed(err) }()

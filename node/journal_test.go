@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-io/tidemark/node/nodetest"
 	"github.com/tidemark-io/tidemark/vfs"
+	"github.com/tidemark-io/tidemark/vfs/faultfs"
 )
 
 const journalFile = nodetest.DataDir + "/tidemark.journal"
@@ -85,6 +86,13 @@ func TestAJournalBesideLogsThatWereClosedInOrderIsOlderThanTheyAre(t *testing.T)
 	}
 	before := logs()
 	require.NoError(t, vfs.WriteFileAtomic(m.FS, journalFile, stale))
+	m.Wrap = func(fs vfs.FS) vfs.FS {
+		return faultfs.New(fs, faultfs.FailMatching(faultfs.OpRemove, journalFile, errPower))
+	}
+	_, err = m.TryStart(t.Context())
+	require.ErrorIs(t, err, errPower)
+	require.True(t, exists(m.FS, nodetest.DataDir+"/.kafka_cleanshutdown"), "a start after a crash here must know it, too")
+	m.Wrap = nil
 	m.Start()
 	require.False(t, exists(m.FS, journalFile))
 	m.Stop()
