@@ -9,6 +9,9 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
+// JournalFile is the name of the shared journal in a data directory. What it has of a log is not in the log's files for sure.
+const JournalFile = partition.JournalFile
+
 // journalOptions puts the shared journal of the logs into the data directory.
 func (n *Node) journalOptions() partition.JournalOptions {
 	return partition.JournalOptions{

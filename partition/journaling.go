@@ -12,6 +12,9 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
+// JournalFile is the name of the shared journal in a data directory.
+const JournalFile = journal.FileName
+
 // JournalOptions say where the shared journal of a data directory is. See package journal for what it does.
 type JournalOptions struct {
 	FS    vfs.FS

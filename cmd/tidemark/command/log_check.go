@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-io/tidemark/kafkalog"
+	"github.com/tidemark-io/tidemark/node"
 	"github.com/tidemark-io/tidemark/vfs"
 	"github.com/tidemark-io/tidemark/vfs/overlay"
 )
@@ -34,6 +35,7 @@ rebuild is told and nothing is written. The exit code is 1 if anything is wrong.
 		}
 		var checked []checkedLog
 		for _, path := range paths {
+			warnOfJournal(c, path)
 			dirs, err := partitionDirs(path)
 			if err != nil {
 				return err
@@ -54,6 +56,17 @@ rebuild is told and nothing is written. The exit code is 1 if anything is wrong.
 		return verdict(checked)
 	}
 	return c
+}
+
+// warnOfJournal tells of a journal in a data directory, or beside a partition's: what it has of a log is not in its files.
+func warnOfJournal(c *cobra.Command, path string) {
+	for _, dir := range []string{path, filepath.Dir(filepath.Clean(path))} {
+		name := filepath.Join(dir, node.JournalFile)
+		if _, err := vfs.OS().Stat(name); err == nil {
+			fmt.Fprintf(c.ErrOrStderr(), "%s: a start puts back what is in it, so logs may end later than is told here\n", name)
+			return
+		}
+	}
 }
 
 // checkedLog is what the check of one log found.
