@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"bytes"
 	"io"
 	"io/fs"
 	"sync"
@@ -24,6 +25,7 @@ type content struct {
 	size     int64
 	mtime    time.Time
 	pages    map[int64]*[pageSize]byte
+	there    []byte // room to compare with what shows through
 }
 
 func (c *content) stat() (size int64, mtime time.Time) {
@@ -94,15 +96,37 @@ func (c *content) writeAt(p []byte, off int64) (int, error) {
 	}
 	for done := 0; done < len(p); {
 		at := off + int64(done)
-		page, err := c.page(at / pageSize)
-		if err != nil {
+		part := p[done:min(len(p), done+int(pageSize-at%pageSize))]
+		if err := c.writePart(part, at); err != nil {
 			return done, err
 		}
-		done += copy(page[at%pageSize:], p[done:])
+		done += len(part)
 	}
 	c.size = max(c.size, off+int64(len(p)))
 	c.mtime = time.Now()
 	return len(p), nil
+}
+
+// writePart writes bytes of one page. Those that are there already take no memory: recovery writes again what it read. It needs
+// c.mu.
+func (c *content) writePart(p []byte, off int64) error {
+	if _, changed := c.pages[off/pageSize]; !changed {
+		if c.there == nil {
+			c.there = make([]byte, pageSize)
+		}
+		there := c.there[:len(p)]
+		if err := c.readBase(there, off); err != nil {
+			return err
+		}
+		if bytes.Equal(there, p) {
+			return nil
+		}
+	}
+	page, err := c.page(off / pageSize)
+	if err == nil {
+		copy(page[off%pageSize:], p)
+	}
+	return err
 }
 
 // page returns a page to change, filled with what it holds now. It needs c.mu.

@@ -1,7 +1,9 @@
 package overlay_test
 
 import (
+	"bytes"
 	"io/fs"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,6 +20,34 @@ func TestItIsAFileSystem(t *testing.T) {
 		require.NoError(t, base.MkdirAll("/test"))
 		return overlay.New(base), "/test"
 	})
+}
+
+// TestToWriteWhatIsThereTakesNoMemory has bytes written over themselves, as the recovery of a log does it with all that may not
+// have been flushed.
+func TestToWriteWhatIsThereTakesNoMemory(t *testing.T) {
+	base := memfs.New()
+	require.NoError(t, base.MkdirAll("d"))
+	data := bytes.Repeat([]byte("0123456789"), 1<<20)
+	require.NoError(t, vfs.WriteFileAtomic(base, "d/log", data))
+	f, err := overlay.New(base).Open("d/log", vfs.ReadWrite)
+	require.NoError(t, err)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = f.WriteAt(data[5000:], 5000)
+	require.NoError(t, err)
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
+
+	data[7_000_000] = 'x'
+	_, err = f.WriteAt(data[6_000_000:8_000_000], 6_000_000)
+	require.NoError(t, err)
+	_, err = f.WriteAt([]byte("\x00\x00y"), int64(len(data)))
+	require.NoError(t, err)
+	read := make([]byte, len(data)+3)
+	_, err = f.ReadAt(read, 0)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(append(data, 0, 0, 'y'), read))
+	require.NoError(t, f.Close())
 }
 
 func TestTheFilesBelowStayAsTheyAre(t *testing.T) {
