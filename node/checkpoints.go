@@ -133,6 +133,16 @@ func (d *dataDir) forgetFrom(topic string, first, end int32) error {
 	return nil
 }
 
+// forgetWatermarks removes what the checkpoint says of the high watermarks of some partitions, durably.
+func (d *dataDir) forgetWatermarks(of []logdir.Partition) error {
+	if len(of) == 0 {
+		return nil
+	}
+	d.checkpointing.Lock()
+	defer d.checkpointing.Unlock()
+	return d.dir.HighWatermarks().Update(nil, of...)
+}
+
 // checkpointed returns what the files said of a partition at start, -1 for what they did not.
 func (d *dataDir) checkpointed(topic string, index int32) (recovered, watermark, start int64) {
 	p := logdir.Partition{Topic: topic, Index: index}

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/tidemark-io/tidemark/internal/parallel"
+	"github.com/tidemark-io/tidemark/logdir"
 	"github.com/tidemark-io/tidemark/meta"
 	"github.com/tidemark-io/tidemark/partition"
 	"github.com/tidemark-io/tidemark/topicconfig"
@@ -12,21 +13,36 @@ import (
 // leavers are the logs that stop following the page cache with settings that are about to be made durable. From then on a
 // start takes the high watermarks of the checkpoint for what is flushed, so that has to be true before.
 type leavers struct {
-	logs   []*partition.Log
-	config []topicconfig.Config // of each
+	logs     []*partition.Log
+	config   []topicconfig.Config // of each
+	unopened []logdir.Partition   // logs that cannot be synced
 }
 
-// add takes in the logs of a topic to which that happens with a configuration.
-func (v *leavers) add(h *hosted, config topicconfig.Config) {
-	for _, l := range h.logs {
-		if l != nil && l.Config().Flush == topicconfig.FlushOS && config.Flush != topicconfig.FlushOS {
-			v.logs, v.config = append(v.logs, l), append(v.config, config)
+// leavePageCache reports whether a log stops following the page cache with a change of its settings.
+func leavePageCache(from, to topicconfig.Config) bool {
+	return from.Flush == topicconfig.FlushOS && to.Flush != topicconfig.FlushOS
+}
+
+// add takes in the logs of a topic whose settings are about to change.
+func (v *leavers) add(h *hosted, from, to topicconfig.Config) {
+	if !leavePageCache(from, to) {
+		return
+	}
+	for i, l := range h.logs {
+		if l == nil {
+			v.unopened = append(v.unopened, logdir.Partition{Topic: h.name, Index: int32(i)})
+			continue
 		}
+		v.logs, v.config = append(v.logs, l), append(v.config, to)
 	}
 }
 
-// prepare makes the logs ready. A failure leaves them as they were.
+// prepare makes the logs ready: the visible records of those that are open are synced, and of the others the checkpoint
+// says no more how far readers saw. A failure leaves the open ones as they were.
 func (v *leavers) prepare(n *Node) error {
+	if err := n.data.forgetWatermarks(v.unopened); err != nil {
+		return err
+	}
 	errs := make([]error, len(v.logs))
 	err := parallel.Each(n.life, len(v.logs), n.flushWorkers(), func(i int) {
 		errs[i] = v.logs[i].PrepareConfig(n.life, v.config[i])

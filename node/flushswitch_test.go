@@ -2,8 +2,11 @@ package node_test
 
 import (
 	"fmt"
+	"path"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -72,6 +75,42 @@ func TestATopicThatCannotBeSyncedDoesNotStopFollowingThePageCache(t *testing.T) 
 			m.CutPower(nodetest.Cut{Seed: 1, Keep: 0})
 			m.Start()
 			require.Empty(t, consume(t, m, "orders"), "as it may be under os")
+			c.Close()
+			m.Stop()
+		})
+	}
+}
+
+// Of a partition that is not open nothing can be synced, so the watermark that it had is no longer written anywhere.
+func TestTheWatermarkOfAnUnopenedPartitionIsForgottenWhenItsTopicStopsFollowingThePageCache(t *testing.T) {
+	for how, change := range flushSwitches() {
+		t.Run(how, func(t *testing.T) {
+			m := machine(t)
+			m.Config.HighWatermarkCheckpoint = time.Millisecond
+			m.Start()
+			c := client(t, m)
+			createTopic(t, c, 1, nil, "orders")
+			require.NoError(t, change(t, c, "os"))
+			produce(t, c, "orders", 0, "visible")
+			watermarks := func() string {
+				data, err := vfs.ReadFile(m.FS, path.Join(nodetest.DataDir, "replication-offset-checkpoint"))
+				require.NoError(t, err)
+				return string(data)
+			}
+			require.Eventually(t, func() bool { return strings.Contains(watermarks(), "orders 0 1\n") }, patience, time.Millisecond)
+			m.CutPower(nodetest.Cut{Seed: 1, Keep: 1})
+
+			m.Wrap = func(fs vfs.FS) vfs.FS {
+				return faultfs.New(fs, faultfs.FailMatching(faultfs.OpList, "*orders-0", syscall.EIO))
+			}
+			m.Start()
+			require.Contains(t, watermarks(), "orders 0 1\n")
+			require.NoError(t, change(t, c, "group"))
+			require.NotContains(t, watermarks(), "orders 0")
+			m.Wrap = nil
+			m.CutPower(nodetest.Cut{Seed: 2, Keep: 1})
+			m.Start()
+			require.Len(t, consume(t, m, "orders"), 1)
 			c.Close()
 			m.Stop()
 		})

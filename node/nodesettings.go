@@ -160,13 +160,14 @@ func (n *Node) keepDefaults() (release func()) {
 
 // leaversUnder are the logs that stop following the page cache with other settings of nodes.
 func (n *Node) leaversUnder(nodes broker.NodeConfigs) (leaving leavers) {
-	for t := range n.meta.View().Topics() {
+	view := n.meta.View()
+	for t := range view.Topics() {
 		h, ok := n.partitions.get(t.ID)
 		if !ok {
 			continue // it is being deleted
 		}
 		if config, err := n.catalog.resolveUnder(nodes, t.Name, t.Configs()); err == nil {
-			leaving.add(h, config)
+			leaving.add(h, n.catalog.topic(view, t).Config, config)
 		}
 	}
 	return leaving

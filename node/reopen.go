@@ -53,7 +53,11 @@ func (n *Node) reopenLog(p logPlan) (again bool) {
 	if p.host, ok = n.partitions.get(p.id); !ok {
 		return false
 	}
-	p.config = n.catalog.topic(n.meta.View(), t).Config
+	config := n.catalog.topic(n.meta.View(), t).Config
+	if leavePageCache(p.config, config) {
+		p.watermark = -1 // it says nothing of what is flushed
+	}
+	p.config = config
 	l, err := n.tryLog(p)
 	if lacksRoom(err) {
 		return true

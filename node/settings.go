@@ -25,7 +25,7 @@ func (n *Node) setTopicConfigs(c broker.SetTopicConfigs) error {
 		return fmt.Errorf("%w: it was deleted meanwhile", broker.ErrUnknownTopicID)
 	}
 	var leaving leavers
-	leaving.add(h, config)
+	leaving.add(h, n.catalog.topic(n.meta.View(), t).Config, config)
 	if err := leaving.prepare(n); err != nil {
 		return err
 	}
