@@ -30,7 +30,7 @@ type Administration interface {
 	NodeConfigs() NodeConfigs
 
 	// SetNodeConfigs replaces what was set of this node, or of all, while they run. When it returns, the settings are
-	// durable, and the defaults of topics among them are in force in every open log. Errors match [ErrConfigChanged] or the
+	// durable, and those of the node and the defaults of topics are in force, in every open log. Errors match [ErrConfigChanged] or the
 	// context's error, or are a *topicconfig.InvalidError when the defaults do not go together, or not with what a topic
 	// sets itself.
 	SetNodeConfigs(ctx context.Context, c SetNodeConfigs) error
@@ -45,6 +45,15 @@ type NodeConfigs struct {
 	// Static is the defaults of topics that the node was started with, and InForce with All and This on top. Neither has the
 	// defaults for topics of certain names.
 	Static, InForce topicconfig.Config
+}
+
+// Value is what is set of a setting, by its name: of this node, or else of all.
+func (n NodeConfigs) Value(name string) (value string, set bool) {
+	if value, set = n.This.Settings[name]; set {
+		return value, true
+	}
+	value, set = n.All.Settings[name]
+	return value, set
 }
 
 // NodeOverrides are settings by the names that Kafka's brokers have for them.

@@ -21,6 +21,7 @@ import (
 //	                           message.max.bytes, and tidemark.flush; in force in every open log at once
 //	max.connections            for connections that come; those that are open stay
 //	max.connections.per.ip     the same
+//	producer.id.expiration.ms  from the next look at each log on
 //
 // Each can be set of one node and of all; what is set of one wins. All others are read at the start, and refused. Kafka keeps a
 // setting whose name it does not know, for what may be plugged into it; here nothing can be, and a wrong name is refused
@@ -28,31 +29,36 @@ import (
 
 // nodeConfig is a setting of nodes that can be changed while they run.
 type nodeConfig struct {
-	name  string
 	kind  topicconfig.Type
 	doc   string
 	check func(value string) error // what is wrong with a value
 }
 
-// The limits of connections, by Kafka's names.
+// Settings that are not defaults of topics, by Kafka's names.
 const (
 	maxConnections      = "max.connections"
 	maxConnectionsPerIP = "max.connections.per.ip"
+
+	// ProducerIDExpiration is how long, in milliseconds and at least 1, a producer is remembered that writes nothing.
+	ProducerIDExpiration = "producer.id.expiration.ms"
 )
 
 func nodeConfigOf(name string) (nodeConfig, bool) {
 	switch name {
 	case maxConnections:
-		return nodeConfig{name, topicconfig.Int, "How many connections may be open at a time.", checkLimit(name)}, true
+		return nodeConfig{topicconfig.Int, "How many connections may be open at a time.", checkNumber(name)}, true
 	case maxConnectionsPerIP:
-		return nodeConfig{name, topicconfig.Int, "How many connections of one address may be open at a time.", checkLimit(name)}, true
+		return nodeConfig{topicconfig.Int, "How many connections of one address may be open at a time.", checkNumber(name)}, true
+	case ProducerIDExpiration:
+		return nodeConfig{topicconfig.Int, "How long a partition remembers a producer that writes nothing.", checkNumber(name)}, true
 	}
 	d, ok := topicconfig.OfBroker(name)
-	return nodeConfig{name, d.Type, d.Doc, checkDefault(name, d.Name)}, ok
+	return nodeConfig{d.Type, d.Doc, checkDefault(name, d.Name)}, ok
 }
 
-// checkLimit checks a number of connections. Kafka takes 0 for none; that would lock out the one who set it.
-func checkLimit(name string) func(string) error {
+// checkNumber checks a whole number from 1 on. As a number of connections Kafka takes 0 too; that would lock out the one who
+// set it.
+func checkNumber(name string) func(string) error {
 	return func(value string) error {
 		n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 32)
 		switch {
@@ -165,15 +171,13 @@ func checkNodeConfigs(had, settings map[string]string) error {
 
 // limit is a number of connections as it is now; 0 is no limit, as is the largest number.
 func (n NodeConfigs) limit(name string, atStart int) int {
-	for _, s := range n.overridden(name) {
-		limit, err := strconv.ParseInt(strings.TrimSpace(s.value), 10, 32)
-		switch {
-		case err != nil:
-			continue // another version of the server may have set it
-		case limit == math.MaxInt32:
-			return 0
-		}
-		return int(limit)
+	value, _ := n.Value(name)
+	limit, err := strconv.ParseInt(strings.TrimSpace(value), 10, 32)
+	switch {
+	case err != nil:
+		return atStart // none is set; or another version of the server has set it
+	case limit == math.MaxInt32:
+		return 0
 	}
-	return atStart
+	return int(limit)
 }

@@ -56,6 +56,7 @@ func (n *Node) openEngine() {
 		Now: c.Now, InitialDelay: c.InitialTaskDelay, RetentionInterval: c.RetentionCheck,
 		ProducerExpiry: c.ProducerExpiry, ProducerExpiryInterval: c.ProducerCheck,
 	})
+	n.followProducerExpiry()
 	n.checkpoints = n.newCheckpoints()
 	n.openSpace()
 	n.topics = observe.NewTopics(n.reg, n.partitions.all)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -116,6 +117,32 @@ func TestDefaultsThatDoNotGoWithATopicsOwnSettingsAreRefused(t *testing.T) {
 	require.NoError(t, alter(t, c, "compacted", map[string]string{"min.compaction.lag.ms": "500"}))
 	require.NoError(t, alterNodes(t, c, "log.cleaner.max.compaction.lag.ms", "1000"))
 	require.Error(t, alter(t, c, "compacted", map[string]string{"min.compaction.lag.ms": "5000"}))
+}
+
+func TestProducersAreRememberedForAsLongAsIsSetByNow(t *testing.T) {
+	m := machine(t)
+	m.Config.ProducerCheck, m.Config.InitialTaskDelay = time.Millisecond, time.Millisecond
+	m.Start()
+	c := client(t, m)
+	createTopic(t, c, 1, nil, "orders")
+	produce(t, c, "orders", 0, "by a producer with an id")
+	producers := func() int {
+		told, err := kadm.NewClient(c).DescribeProducers(within(t), kadm.TopicsSet{"orders": {0: {}}})
+		require.NoError(t, err)
+		return len(told.SortedProducers())
+	}
+	require.Equal(t, 1, producers())
+	require.NoError(t, alterNodes(t, c, "producer.id.expiration.ms", "1"))
+	require.Eventually(t, func() bool { return producers() == 0 }, patience, time.Millisecond)
+	require.ErrorIs(t, alterNodes(t, c, "producer.id.expiration.ms", "0"), kerr.InvalidRequest)
+
+	m.Stop()
+	m.Start()
+	produce(t, client(t, m), "orders", 0, "by another")
+	require.Eventually(t, func() bool { return producers() == 0 }, patience, time.Millisecond, "after a restart too")
+	require.NoError(t, alterNodes(t, c, "producer.id.expiration.ms", "-"))
+	produce(t, client(t, m), "orders", 0, "by a third")
+	require.Equal(t, 1, producers())
 }
 
 func TestSettingsOfNodesAreInABackup(t *testing.T) {

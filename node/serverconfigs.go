@@ -89,6 +89,9 @@ func (c *Config) settings(n *Node) []broker.ServerConfig {
 	brokerID.Name = "broker.id"
 	rack := given("broker.rack", c.Rack, "Where the node stands.")
 	rack.Type = topicconfig.String
+	expiry := millis(broker.ProducerIDExpiration, c.ProducerExpiry, 24*time.Hour,
+		"How long a partition remembers a producer that writes nothing.")
+	expiry.Type = topicconfig.Int
 	return []broker.ServerConfig{
 		id, brokerID, rack,
 		given("process.roles", "broker,controller", "What this node does: it serves clients and keeps the metadata."),
@@ -102,8 +105,7 @@ func (c *Config) settings(n *Node) []broker.ServerConfig {
 			"How many partitions are opened at the same time."),
 		millis("log.retention.check.interval.ms", c.RetentionCheck, 5*time.Minute,
 			"How often partitions are looked at for records to delete."),
-		millis("producer.id.expiration.ms", c.ProducerExpiry, 24*time.Hour,
-			"How long a partition remembers a producer that writes nothing."),
+		expiry,
 		millis("log.flush.offset.checkpoint.interval.ms", c.RecoveryPointCheckpoint, recoveryPointInterval,
 			"How often it is written down up to where partitions are on disk."),
 		millis("log.flush.start.offset.checkpoint.interval.ms", c.LogStartCheckpoint, logStartInterval,

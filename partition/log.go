@@ -96,7 +96,7 @@ func Open(o Options) (*Log, error) {
 	}
 	s := newSettings(o.Config)
 	under, err := kafkalog.Open(o.Env, o.Dir, kafkalog.Options{
-		Config:        s.logConfig(o.Maintainer.options.ProducerExpiry),
+		Config:        s.logConfig(o.Maintainer.producerExpiry()),
 		Clean:         o.Clean,
 		RecoveryPoint: s.proven(o.RecoveryPoint, o.HighWatermark),
 		HighWatermark: o.HighWatermark,
@@ -223,7 +223,7 @@ func (l *Log) SetConfig(c topicconfig.Config) {
 	s := newSettings(c)
 	l.appending.Lock()
 	l.settings.Store(s)
-	l.store.SetConfig(s.logConfig(l.maintainer.options.ProducerExpiry))
+	l.store.SetConfig(s.logConfig(l.maintainer.producerExpiry()))
 	behind := l.syncer.durable.Load() < l.store.LogEnd()
 	l.appending.Unlock()
 	switch {

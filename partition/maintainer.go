@@ -1,8 +1,10 @@
 package partition
 
 import (
+	"cmp"
 	"container/heap"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -50,7 +52,8 @@ func (o MaintainerOptions) withDefaults() MaintainerOptions {
 // Deadlines are kept on the monotonic clock, as values of monotonic. The time of day says what is old, never when to look.
 type Maintainer struct {
 	options MaintainerOptions
-	started time.Time // monotonic
+	started time.Time    // monotonic
+	expiry  atomic.Int64 // of producers, as a duration
 
 	mu struct {
 		sync.Mutex
@@ -70,10 +73,19 @@ func NewMaintainer(o MaintainerOptions) *Maintainer { return newMaintainer(o, ni
 func newMaintainer(o MaintainerOptions, wakeUp func()) *Maintainer {
 	m := &Maintainer{options: o.withDefaults(), wake: make(chan struct{}, 1), wakeUp: wakeUp}
 	m.started = monotonic()
+	m.SetProducerExpiry(0)
 	m.mu.finished = sync.NewCond(&m.mu)
 	m.ended.Go(m.loop)
 	return m
 }
+
+// SetProducerExpiry changes after which silence a producer is forgotten, from the next look at each log on. 0 is what the
+// maintainer was made with.
+func (m *Maintainer) SetProducerExpiry(d time.Duration) {
+	m.expiry.Store(int64(cmp.Or(d, m.options.ProducerExpiry)))
+}
+
+func (m *Maintainer) producerExpiry() time.Duration { return time.Duration(m.expiry.Load()) }
 
 // Close stops the goroutine after the task that runs, and returns when it ended. Tasks that are due later do not run. A
 // second Close does nothing.

@@ -132,7 +132,7 @@ func (l *Log) maintain(now time.Time) (next time.Time) {
 		l.retain(now)
 	}
 	if l.take(&l.upkeep.expiry, at) {
-		l.store.RemoveExpiredProducers(now, l.maintainer.options.ProducerExpiry)
+		l.store.RemoveExpiredProducers(now, l.maintainer.producerExpiry())
 		l.upkeep.producers.Store(len(l.store.ActiveProducers()) > 0)
 	}
 	if err := l.store.Maintain(now); err != nil {

@@ -100,9 +100,9 @@ func newClusterAlter(client *clientFlags) *cobra.Command {
 		Use:   "alter",
 		Short: "Change settings of all nodes, or of one, while they run",
 		Long: `Change settings of all nodes, or of one, while they run: the defaults of topics under the names that Kafka's brokers have
-for them, and the limits of connections. Open logs follow at once, but for what topics set themselves. The settings are kept
-in the metadata log and win over what the server is started with; what is set of one node wins over what is set of all.
-docs/operations.md lists them.`,
+for them, the limits of connections, and the expiry of producers. Open logs follow at once, but for what topics set
+themselves. The settings are kept in the metadata log and win over what the server is started with; what is set of one
+node wins over what is set of all. docs/operations.md lists them.`,
 		Example: `  tidemark cluster alter --config log.retention.ms=86400000
   tidemark cluster alter --config max.connections=2000 --node 1
   tidemark cluster alter --unset log.retention.ms --dry-run`,
