@@ -147,6 +147,7 @@ func (n *Node) setNodeConfigs(c broker.SetNodeConfigs) (err error) {
 	layer.Version = stored.Version
 	n.catalog.nodes.Store(&next)
 	n.followDefaults()
+	n.followProducerExpiry()
 	n.log.Info("settings were changed while the server runs", "key", key, "settings", c.Settings)
 	return nil
 }
