@@ -75,7 +75,7 @@ func TestPeersThatAreSlowKeepNoMemoryThatWasFilledByOthers(t *testing.T) {
 			synctest.Wait()
 		}
 		for range 8 {
-			time.Sleep(300 * time.Millisecond)
+			<-time.After(300 * time.Millisecond)
 			for _, nc := range slow {
 				_, err := nc.Write([]byte{0})
 				require.NoError(t, err)

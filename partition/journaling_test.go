@@ -252,7 +252,7 @@ func TestALogThatIsIdleIsNotLeftToTheJournal(t *testing.T) {
 		a.produce(t, logs, 2, "a")
 		calls := d.faults.Trace(func(op faultfs.Op) bool { return op.Kind == faultfs.OpSync })
 		for range 20 {
-			time.Sleep(10 * time.Second)
+			<-time.After(10 * time.Second)
 			a.produce(t, logs[:1], 1, "b")
 		}
 		inLogs, _ := syncsOf(calls)
