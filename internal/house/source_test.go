@@ -21,7 +21,7 @@ var clockDefaults = map[string][]string{
 	"kafkalog/env.go":  {"time.Now"},
 	"meta/log.go":      {"time.Now"},
 	"meta/member.go":   {"time.NewTicker"}, // how often a member looks after its place and the cluster
-	"meta/proposer.go": {"time.NewTimer"}, // how long to wait before a lost backend is tried again
+	"meta/proposer.go": {"time.NewTimer"},  // how long to wait before a lost backend is tried again
 }
 
 func TestPureRoomsCallNeitherTheClockNorTheOperatingSystem(t *testing.T) {
