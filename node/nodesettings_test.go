@@ -119,30 +119,27 @@ func TestDefaultsThatDoNotGoWithATopicsOwnSettingsAreRefused(t *testing.T) {
 	require.Error(t, alter(t, c, "compacted", map[string]string{"min.compaction.lag.ms": "5000"}))
 }
 
-func TestProducersAreRememberedForAsLongAsIsSetByNow(t *testing.T) {
+func TestTheExpiryOfProducersIsChangedWhileTheServerRuns(t *testing.T) {
 	m := machine(t)
-	m.Config.ProducerCheck, m.Config.InitialTaskDelay = time.Millisecond, time.Millisecond
+	m.Config.ProducerExpiry = time.Hour
 	m.Start()
 	c := client(t, m)
-	createTopic(t, c, 1, nil, "orders")
-	produce(t, c, "orders", 0, "by a producer with an id")
-	producers := func() int {
-		told, err := kadm.NewClient(c).DescribeProducers(within(t), kadm.TopicsSet{"orders": {0: {}}})
-		require.NoError(t, err)
-		return len(told.SortedProducers())
+	id := m.Config.NodeID
+	tells := func(want string, from kmsg.ConfigSource) {
+		t.Helper()
+		value, source := nodeSetting(t, c, "producer.id.expiration.ms", id)
+		require.Equal(t, want, value)
+		require.Equal(t, from, source)
 	}
-	require.Equal(t, 1, producers())
-	require.NoError(t, alterNodes(t, c, "producer.id.expiration.ms", "1"))
-	require.Eventually(t, func() bool { return producers() == 0 }, patience, time.Millisecond)
+	tells("3600000", kmsg.ConfigSourceStaticBrokerConfig)
+	require.NoError(t, alterNodes(t, c, "producer.id.expiration.ms", "5000"))
+	tells("5000", kmsg.ConfigSourceDynamicDefaultBrokerConfig)
+	require.NoError(t, alterNodes(t, c, "producer.id.expiration.ms", "7000", id))
+	tells("7000", kmsg.ConfigSourceDynamicBrokerConfig)
 	require.ErrorIs(t, alterNodes(t, c, "producer.id.expiration.ms", "0"), kerr.InvalidRequest)
-
 	m.Stop()
 	m.Start()
-	produce(t, client(t, m), "orders", 0, "by another")
-	require.Eventually(t, func() bool { return producers() == 0 }, patience, time.Millisecond, "after a restart too")
-	require.NoError(t, alterNodes(t, c, "producer.id.expiration.ms", "-"))
-	produce(t, client(t, m), "orders", 0, "by a third")
-	require.Equal(t, 1, producers())
+	tells("7000", kmsg.ConfigSourceDynamicBrokerConfig)
 }
 
 func TestSettingsOfNodesAreInABackup(t *testing.T) {

@@ -132,8 +132,11 @@ func (l *Log) maintain(now time.Time) (next time.Time) {
 		l.retain(now)
 	}
 	if l.take(&l.upkeep.expiry, at) {
+		l.upkeep.producers.Store(false) // first: an append that the look misses says so again
 		l.store.RemoveExpiredProducers(now, l.maintainer.producerExpiry())
-		l.upkeep.producers.Store(len(l.store.ActiveProducers()) > 0)
+		if len(l.store.ActiveProducers()) > 0 {
+			l.upkeep.producers.Store(true)
+		}
 	}
 	if err := l.store.Maintain(now); err != nil {
 		l.upkeepFailed("delete old files", err)
