@@ -150,7 +150,7 @@ func testOwnership(s *suite) {
 	require.NoError(s, err)
 	_, err = up.Write(data)
 	require.NoError(s, err)
-	copy(data, "XXXXX")
+	copy(data, "other")
 	require.NoError(s, up.Finish())
 	for _, key := range []string{"put", "absent", "upload"} {
 		got, err := s.Get(s.ctx(), key)
