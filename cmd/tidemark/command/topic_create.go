@@ -3,7 +3,9 @@ package command
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -112,7 +114,8 @@ func (b sizeBound) text(partitions int32) string {
 func reportCreated(c *cobra.Command, created kadm.CreateTopicResponses, asJSON, dryRun bool) error {
 	var rows []createdTopic
 	var failures []error
-	for _, t := range created.Sorted() {
+	for _, name := range slices.Sorted(maps.Keys(created)) { // the library sorts by the id, which is random
+		t := created[name]
 		if t.Err != nil {
 			failures = append(failures, explainWith("topic", t.Topic, t.Err, t.ErrMessage))
 			continue

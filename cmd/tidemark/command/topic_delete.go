@@ -2,6 +2,8 @@ package command
 
 import (
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 )
@@ -33,7 +35,8 @@ func newTopicDelete(client *clientFlags) *cobra.Command {
 		}
 		var failures []error
 		var actions []action
-		for _, t := range deleted.Sorted() {
+		for _, name := range slices.Sorted(maps.Keys(deleted)) { // the library sorts by the id, which is random
+			t := deleted[name]
 			if t.Err != nil {
 				failures = append(failures, explain("topic", t.Topic, t.Err))
 				continue
