@@ -47,10 +47,10 @@ func run(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	// What a user sets for any S3 tool; SeaweedFS itself must not see it.
 	if err := s.Start(context.Background()); err != nil {
 		return 0, err
 	}
+	// What a user sets for any S3 tool; SeaweedFS itself must not see it.
 	os.Setenv("AWS_ACCESS_KEY_ID", server.SeaweedClient().AccessKey)
 	os.Setenv("AWS_SECRET_ACCESS_KEY", server.SeaweedClient().SecretKey)
 	shared.addr = s.Addr()

@@ -46,5 +46,10 @@ func inspectMeta(c *cobra.Command, source node.MetaSource) (*meta.Inspection, er
 	if errors.As(err, &locked) {
 		return nil, fmt.Errorf("%w: stop the server that uses it, or look at a copy of its disk", err)
 	}
+	var missing *meta.MissingError
+	if errors.As(err, &missing) {
+		return nil, fmt.Errorf("the metadata log %s is missing: name the data directory of a server with --data-dir, or the log in "+
+			"etcd with --meta-url", source)
+	}
 	return found, err
 }

@@ -3,14 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"sync/atomic"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/tidemark-io/tidemark/interop/server"
 	"github.com/tidemark-io/tidemark/objstore"
@@ -56,18 +51,15 @@ func (b *bucket) startSeaweed(ctx context.Context) error {
 		return err
 	}
 	b.stop = func() { _ = s.Kill() }
-	user, admin := server.SeaweedClient(), server.SeaweedAdmin()
+	user := server.SeaweedClient()
 	os.Setenv("AWS_ACCESS_KEY_ID", user.AccessKey)
 	os.Setenv("AWS_SECRET_ACCESS_KEY", user.SecretKey)
-	client := s3.New(s3.Options{
-		BaseEndpoint: aws.String("http://" + s.Addr()), UsePathStyle: true, Region: "us-east-1",
-		Credentials: credentials.NewStaticCredentialsProvider(admin.AccessKey, admin.SecretKey, ""),
-	})
 	b.open = func(ctx context.Context, place string) (objstore.Store, error) {
-		if _, err := client.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: &place}); err != nil {
+		bucket, err := server.MakeSeaweedBucket(ctx, s.Addr(), place)
+		if err != nil {
 			return nil, err
 		}
-		return cloud.Open(ctx, "s3://"+place+"?endpoint="+url.QueryEscape("http://"+s.Addr()), cloud.Options{})
+		return cloud.Open(ctx, bucket, cloud.Options{})
 	}
 	return nil
 }
