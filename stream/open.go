@@ -108,7 +108,7 @@ func (e *Engine) checkEpoch(ctx context.Context, node catalog.Node, prefix WALPr
 func (e *Engine) recovery(node catalog.Node, prefix WALPrefix, u *uploader) *walRecovery {
 	return &walRecovery{
 		catalog: e.options.Catalog, node: node, store: e.options.WAL, prefix: prefix,
-		readahead: e.options.Config.WALReadahead, block: e.options.Config.recoverBlock(), commit: u.uploadRecords,
+		readahead: e.options.Config.WALReadahead, block: e.options.Config.recoverBlock(), uploader: u,
 	}
 }
 

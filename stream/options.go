@@ -169,9 +169,10 @@ func (c Config) uploadThreshold() int64 {
 	return max(min(c.UploadThreshold, c.CacheWALSize/3), 1<<20)
 }
 
-// recoverBlock is how much recovery commits at once, in force: at most half of the log cache.
+// recoverBlock is how much recovery commits at once, in force: what it holds, [commitsAhead] blocks and one more, is less
+// than the log cache.
 func (c Config) recoverBlock() int64 {
-	return max(min(c.WALRecoverBlock, c.CacheWALSize/2), 1)
+	return max(min(c.WALRecoverBlock, c.CacheWALSize/(commitsAhead+2)), 1)
 }
 
 // ErrInvalidOptions is what [Open] refuses before it does anything.

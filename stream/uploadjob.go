@@ -46,19 +46,38 @@ func (u *uploader) upload(j *uploadJob) {
 	})
 }
 
-// uploadRecords commits records that come from nowhere but the WAL, as recovery finds them: those of each stream in order.
-// It returns when the catalog's view has them. The error matches [ErrFenced] or [ErrEngineFailed], or is the context's or a
+// uploadRecords commits records that come from nowhere but the WAL: those of each stream in order. It returns when the
+// catalog's view has them. The error matches [ErrFenced] or [ErrEngineFailed], or is the context's or a
 // [*DiscontinuityError]; the uploader is not failed by it.
 func (u *uploader) uploadRecords(ctx context.Context, records []Record) error {
-	b, err := newSealedBlock(time.Now(), records)
+	j, err := u.newRecordsJob(&uploadJob{prepared: u.now, committed: u.now}, records)
 	if err != nil {
 		return err
 	}
+	return u.uploadJob(ctx, j)
+}
+
+// newRecordsJob is an upload of records that is committed after another one.
+func (u *uploader) newRecordsJob(after *uploadJob, records []Record) (*uploadJob, error) {
+	b, err := newSealedBlock(time.Now(), records)
+	if err != nil {
+		return nil, err
+	}
+	return &uploadJob{
+		block: b, mayBegin: u.now, mayPrepare: after.prepared, mayCommit: after.committed,
+		prepared: make(chan struct{}), committed: make(chan struct{}),
+	}, nil
+}
+
+// uploadJob commits a block that no cache holds. It is in a hurry: somebody waits for it.
+func (u *uploader) uploadJob(ctx context.Context, j *uploadJob) error {
 	restore := u.rate.lift()
 	defer restore()
-	j := &uploadJob{block: b, mayBegin: u.now, mayPrepare: u.now, mayCommit: u.now, prepared: make(chan struct{})}
-	_, err = u.commitBlock(ctx, j)
-	return err
+	if _, err := u.commitBlock(ctx, j); err != nil {
+		return err
+	}
+	close(j.committed)
+	return nil
 }
 
 // commitBlock runs steps 1 to 5 of section 5.1 and returns how many objects the block became.

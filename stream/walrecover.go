@@ -20,9 +20,8 @@ type walRecovery struct {
 	store     objstore.Store
 	prefix    WALPrefix
 	readahead int64
-	block     int64 // how much is committed at once, in bytes of payload
-	// commit uploads records, sorted by stream and offset, and returns when the catalog has them.
-	commit func(ctx context.Context, records []Record) error
+	block     int64     // how much is committed at once, in bytes of payload
+	uploader  *uploader // commits what is found; nil for a look that changes nothing
 }
 
 // recover ends the epoch whose log begins at start, and returns what it found. The log of the next epoch may begin one
@@ -36,12 +35,14 @@ func (r *walRecovery) recover(ctx context.Context, ended, start int64) (Recovere
 			return RecoveredEvent{}, err
 		}
 		replay := r.newReplay(run.trim)
+		replay.commits = newWALCommits(ctx, r.uploader)
 		err = readWALAhead(ctx, r.store, run.objects, r.readahead, func(o walObject, data []byte) error {
-			return replay.object(ctx, o, data)
+			return replay.object(o, data)
 		})
 		if err == nil {
-			err = replay.flush(ctx)
+			err = replay.flush()
 		}
+		err = replay.commits.end(err)
 		if errors.Is(err, errVanished) {
 			if err := takeover.lookAgain(ctx); err != nil {
 				return RecoveredEvent{}, err
@@ -65,6 +66,7 @@ type walReplay struct {
 	kept     []Record                   // not committed yet
 	size     int64                      // of their payloads
 	found    RecoveredEvent
+	commits  *walCommits // nil for a look that changes nothing
 }
 
 // newReplay begins a replay on a view that has the registration of the recovering epoch, so that no older one commits any
@@ -74,7 +76,7 @@ func (r *walRecovery) newReplay(trim int64) *walReplay {
 }
 
 // object takes the records of one object. Its bytes stay in use until they are committed.
-func (p *walReplay) object(ctx context.Context, o walObject, data []byte) error {
+func (p *walReplay) object(o walObject, data []byte) error {
 	h, frames, err := DecodeWALObject(o.key, data)
 	if err != nil {
 		return err
@@ -92,7 +94,7 @@ func (p *walReplay) object(ctx context.Context, o walObject, data []byte) error 
 			continue
 		}
 		if p.size > 0 && p.size+int64(len(f.Record.Payload)) > p.recovery.block {
-			if err := p.flush(ctx); err != nil {
+			if err := p.flush(); err != nil {
 				return err
 			}
 		}
@@ -145,21 +147,19 @@ func (p *walReplay) expect(r Record) (int64, bool) {
 	return row.End, true
 }
 
-// flush commits what was kept (WAL-30).
-func (p *walReplay) flush(ctx context.Context) error {
-	if len(p.kept) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(p.kept, func(a, b Record) int {
-		return cmp.Or(cmp.Compare(a.Stream, b.Stream), cmp.Compare(a.Base, b.Base))
-	})
-	if err := p.recovery.commit(ctx, p.kept); err != nil {
-		return err
-	}
-	p.found.Records += len(p.kept)
+// flush begins to commit what was kept (WAL-30).
+func (p *walReplay) flush() error {
+	records := p.kept
+	p.found.Records += len(records)
 	p.found.Bytes += p.size
 	p.kept, p.size = nil, 0
-	return nil
+	if len(records) == 0 || p.commits == nil {
+		return nil
+	}
+	slices.SortStableFunc(records, func(a, b Record) int {
+		return cmp.Or(cmp.Compare(a.Stream, b.Stream), cmp.Compare(a.Base, b.Base))
+	})
+	return p.commits.add(records)
 }
 
 // streamClosers is how many streams are closed at once: a metadata log takes many commands together.

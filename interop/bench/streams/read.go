@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -177,7 +178,8 @@ func getAll(ctx context.Context, s *counted, objects []objstore.Info, parallel i
 	return float64(read.Load()) / time.Since(began).Seconds(), nil
 }
 
-// measureRecovery writes a log, leaves it as a crash would, and opens the next epoch.
+// measureRecovery writes a log, leaves it as a crash would, and opens the next epoch. What recovery has to write is as much
+// as one upload of the same bytes, which is measured too.
 func measureRecovery(ctx context.Context, o options, b *bucket, r *report) error {
 	n, err := newNode(ctx, b, func(c *stream.Config) {
 		c.CacheWALSize, c.UploadThreshold, c.UploadInterval = 4*o.bytes, 2*o.bytes, time.Hour // nothing is uploaded
@@ -192,17 +194,39 @@ func measureRecovery(ctx context.Context, o options, b *bucket, r *report) error
 	if err := fill(ctx, n, streams, o.bytes); err != nil {
 		return err
 	}
+	bare, err := bareUpload(ctx, n.store, o.bytes)
+	if err != nil {
+		return err
+	}
 	crashed := n.Engine // it lives on, as a paused process does; the next epoch fences it
 	began := time.Now()
 	n.options.Config.CacheWALSize, n.options.Config.UploadThreshold = stream.DefaultConfig().CacheWALSize, stream.DefaultConfig().UploadThreshold
 	if err := n.reopen(ctx); err != nil {
 		return err
 	}
-	r.recovery(b.kind, o.bytes, time.Since(began))
+	r.recovery(b.kind, o.bytes, time.Since(began), bare)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	_ = crashed.Close(ended)
 	return n.close(ctx)
+}
+
+// bareUpload writes one object in pieces of 1 MiB, as the engine does.
+func bareUpload(ctx context.Context, s *counted, bytes int64) (time.Duration, error) {
+	piece, began := payload(1<<20), time.Now()
+	up, err := s.Store.Create(ctx, fmt.Sprintf("bare/upload-%d", bytes))
+	if err != nil {
+		return 0, err
+	}
+	for left := bytes; left > 0; left -= int64(len(piece)) {
+		if _, err := up.Write(piece[:min(left, int64(len(piece)))]); err != nil {
+			return 0, errors.Join(err, up.Abort())
+		}
+	}
+	if err := up.Finish(); err != nil {
+		return 0, err
+	}
+	return time.Since(began), nil
 }
 
 // memoryClients is how many appends are under way while the memory is measured.

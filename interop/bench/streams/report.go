@@ -80,9 +80,9 @@ func (r *report) scan(store string, scans, bare []float64) {
 		s/1e6, scans[0]/1e6, scans[len(scans)-1]/1e6, 100*s/b, b/1e6, bare[0]/1e6, bare[len(bare)-1]/1e6), "90%")
 }
 
-func (r *report) recovery(store string, size int64, took time.Duration) {
-	r.single(store, "recovery after a crash", fmt.Sprintf("%s for %d MiB of log, %s per GiB", short(took), size>>20,
-		short(time.Duration(float64(took)*float64(1<<30)/float64(size)))), "")
+func (r *report) recovery(store string, size int64, took, bare time.Duration) {
+	r.single(store, "recovery after a crash", fmt.Sprintf("%s for %d MiB of log, %.2f times a bare upload of as much (%s)", short(took),
+		size>>20, ratio(took, bare), short(bare)), "the store's own time")
 }
 
 func (r *report) memory(store string, peak, caches int64) {
