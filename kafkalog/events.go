@@ -12,6 +12,11 @@ type Events struct {
 	DamagedBatch func(DamagedBatchEvent)
 	// Split tells that Open split a segment whose offsets did not fit its indexes.
 	Split func(SplitEvent)
+	// SetAside tells that Open found a damaged file, kept a copy of it and made it again.
+	SetAside func(SetAsideEvent)
+	// DamagedIndex tells, once for each index file of an opened log, that it cannot be used: reads find their way without it,
+	// more slowly.
+	DamagedIndex func(DamagedIndexEvent)
 	// LogEndBehind tells that a log ends below the recovery point or the high watermark it was opened with, as when its
 	// files were removed.
 	LogEndBehind func(LogEndBehindEvent)
@@ -59,6 +64,19 @@ type SplitEvent struct {
 	Base  int64   // of the segment, and of the first that replaced it
 	Bases []int64 // of the others
 	Bytes int64   // of all of them
+}
+
+// SetAsideEvent describes a damaged file that was made again.
+type SetAsideEvent struct {
+	File   string
+	Kept   string // where a copy of what it was is kept
+	Reason error  // what is wrong with it
+}
+
+// DamagedIndexEvent describes an index file that cannot be used.
+type DamagedIndexEvent struct {
+	File string
+	Err  error
 }
 
 // LogEndBehindEvent describes a log that is shorter than what was said to be flushed, or to be visible.
@@ -116,6 +134,12 @@ func (e Events) withDefaults() Events {
 	}
 	if e.Split == nil {
 		e.Split = func(SplitEvent) {}
+	}
+	if e.SetAside == nil {
+		e.SetAside = func(SetAsideEvent) {}
+	}
+	if e.DamagedIndex == nil {
+		e.DamagedIndex = func(DamagedIndexEvent) {}
 	}
 	if e.LogEndBehind == nil {
 		e.LogEndBehind = func(LogEndBehindEvent) {}

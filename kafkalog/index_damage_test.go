@@ -23,10 +23,12 @@ type damageSource struct {
 	batches []batch.Batch // of bytes
 }
 
-func newDamageSource(t *testing.T) *damageSource {
+func newDamageSource(t *testing.T) *damageSource { return newDamageSourceOf(t, 22) }
+
+func newDamageSourceOf(t *testing.T, batches int) *damageSource {
 	b := newBench(t)
 	l := b.open(Options{Config: smallSegments()})
-	fill(t, l, 22)
+	fill(t, l, batches)
 	require.NoError(t, l.Sync())
 	src := &damageSource{fs: b.fs.(*memfs.FS), end: l.LogEnd(), bytes: allBytes(t, l)}
 	require.NoError(t, l.Close())

@@ -297,6 +297,11 @@ func (ld *loader) readEpochs() error {
 	if err != nil && !errors.As(err, &corrupt) {
 		return err
 	}
+	if err != nil {
+		if err := ld.env.setAside(ld.dir, epochFileName, err); err != nil {
+			return err
+		}
+	}
 	ld.epochs = cache
 	ld.noEpochs = !found || err != nil
 	if found && err == nil && len(cache.entries()) == 0 {

@@ -68,7 +68,7 @@ func (p *producerState) reload(files *snapshotFiles, o rebuildOptions) error {
 		if !damaged(err) {
 			return err
 		}
-		if err := files.remove(newest); err != nil {
+		if err := files.removeDamaged(newest, err); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,8 @@ func (ld *loader) findEnd() error {
 	if err != nil {
 		return err
 	}
+	env, dir := ld.env, ld.dir
+	snapshots.aside = func(name string, reason error) error { return env.setAside(dir, name, reason) }
 	ld.log.snapshots = snapshots
 	if len(ld.segments) == 0 {
 		ld.fresh = !ld.startFound && len(snapshots.all()) == 0
@@ -59,7 +61,7 @@ func (ld *loader) cleanEnd() (bool, error) {
 func (s *segment) endByIndex() (end int64, whole bool, err error) {
 	last, found, err := s.index.last()
 	if err != nil {
-		return 0, false, ignoreUnusable(err)
+		return 0, false, s.withoutIndex(err)
 	}
 	if found {
 		if r, err := s.reader(); err != nil {

@@ -24,11 +24,13 @@ type segment struct {
 	size atomic.Int64 // bytes of whole batches; for readers
 	// cutAt is where the file was cut in place after this segment was replaced in the view by a shorter one. Bytes from
 	// there on may be foreign. For readers.
-	cutAt   atomic.Int64
-	synced  atomic.Int64 // bytes that a sync covered since this process opened or created the segment, see syncedSize
-	gone    atomic.Bool  // its files are retired, so nothing in it has to become durable
-	max     maxStamp     // for readers
-	finding sync.Mutex   // held while max is found
+	cutAt                atomic.Int64
+	synced               atomic.Int64 // bytes that a sync covered since this process opened or created the segment, see syncedSize
+	indexTold, timesTold atomic.Bool  // that the index cannot be used
+
+	gone    atomic.Bool // its files are retired, so nothing in it has to become durable
+	max     maxStamp    // for readers
+	finding sync.Mutex  // held while max is found
 
 	openedAt   int64 // size when this process opened or created the segment
 	unindexed  int64 // bytes since the last index entry
@@ -199,7 +201,7 @@ func (s *segment) findMax() error {
 func (r *segmentReader) claimedMax() (timeEntry, bool, error) {
 	last, err := r.segment.times.lookup(math.MaxInt64)
 	if err != nil {
-		return last, false, ignoreUnusable(err)
+		return last, false, r.segment.withoutIndex(err)
 	}
 	if last.timestamp < 0 {
 		return last, false, nil
@@ -254,7 +256,7 @@ func (s *segment) stat() (fs.FileInfo, error) {
 func (s *segment) floor(offset int64) (int64, error) {
 	entry, err := s.index.lookup(offset)
 	if err != nil {
-		return 0, ignoreUnusable(err)
+		return 0, s.withoutIndex(err)
 	}
 	return entry.position, nil
 }
@@ -264,7 +266,7 @@ func (s *segment) floor(offset int64) (int64, error) {
 func (s *segment) floorWithin(from, budget, limit int64) (int64, error) {
 	below := limit - 1
 	if bound, found, err := s.index.upperBound(from + budget); err != nil {
-		return from, ignoreUnusable(err)
+		return from, s.withoutIndex(err)
 	} else if found {
 		below = min(below, bound.offset-1)
 	}
@@ -272,11 +274,11 @@ func (s *segment) floorWithin(from, budget, limit int64) (int64, error) {
 	// or earlier.
 	last, err := s.index.lookup(below)
 	if err != nil {
-		return from, ignoreUnusable(err)
+		return from, s.withoutIndex(err)
 	}
 	before, err := s.index.lookup(last.offset - 1)
 	if err != nil {
-		return from, ignoreUnusable(err)
+		return from, s.withoutIndex(err)
 	}
 	return before.position, nil
 }

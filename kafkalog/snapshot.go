@@ -122,8 +122,9 @@ func getSnapshotEntry(b []byte) ProducerSnapshotEntry {
 // snapshotFiles are the snapshots in a partition directory. Its methods are safe for concurrent use: the background
 // flush publishes while the log goes on.
 type snapshotFiles struct {
-	fs  vfs.FS
-	dir string
+	fs    vfs.FS
+	dir   string
+	aside func(name string, reason error) error // keeps a damaged one before it is removed; nil: it is not kept
 
 	mu      sync.Mutex
 	offsets []int64 // rising
@@ -223,6 +224,16 @@ func (s *snapshotFiles) remove(offset int64) error {
 	}
 	s.forget(offset)
 	return nil
+}
+
+// removeDamaged deletes a snapshot that cannot be read as one, once it was kept aside.
+func (s *snapshotFiles) removeDamaged(offset int64, reason error) error {
+	if s.aside != nil {
+		if err := s.aside(fileName(offset, snapshotSuffix), reason); err != nil {
+			return err
+		}
+	}
+	return s.remove(offset)
 }
 
 // removeIf deletes the snapshots at the offsets for which drop is true.

@@ -130,7 +130,7 @@ func (q *timeSearch) segment(s *segment) (TimestampOffset, bool, error) {
 func (q *timeSearch) from(r *segmentReader) (int64, error) {
 	entry, err := r.segment.times.lookup(q.target - 1)
 	if err != nil || entry.timestamp < 0 {
-		return q.minimum, ignoreUnusable(err)
+		return q.minimum, r.segment.withoutIndex(err)
 	}
 	walk, err := r.walkFrom(entry.offset)
 	if err != nil {

@@ -26,6 +26,9 @@ func (ld *loader) repairTransactions(names []string) error {
 		if !damaged(err) {
 			return err
 		}
+		if err := ld.env.setAside(ld.dir, fileName(s.base, txnIndexSuffix), err); err != nil {
+			return err
+		}
 		broken[s] = true
 		last = i
 	}

@@ -1,0 +1,56 @@
+package kafkalog
+
+import (
+	"errors"
+	"path"
+	"strings"
+
+	"github.com/tidemark-io/tidemark/internal/quarantine"
+)
+
+// What an Open makes again because it is damaged it first keeps aside, in the directory `quarantine` of the log's own, for
+// who wants to know what happened. Kafka takes no notice of a directory there.
+//
+// Index files of records are not among it: each of their entries can be had from the records, and after a crash they are
+// made again without being looked at.
+
+// Bounds of what Opens keep aside in one log: beyond either the oldest goes.
+const (
+	keptSets  = 16
+	keptBytes = 64 << 20
+)
+
+// setAside copies a damaged file that is about to be made again.
+func (e *Env) setAside(dir, name string, reason error) error {
+	place := quarantine.In(e.fs, dir)
+	set, err := place.Begin(e.now(), quarantine.ByStart)
+	if err == nil {
+		err = set.Copy(name, reason.Error())
+	}
+	if err == nil {
+		err = set.Commit()
+	}
+	if err == nil {
+		err = place.Prune(keptSets, keptBytes)
+	}
+	if err != nil {
+		return &IOError{Op: "keep aside", Path: path.Join(dir, name), Err: err}
+	}
+	e.events.SetAside(SetAsideEvent{File: path.Join(dir, name), Kept: set.Paths()[0], Reason: reason})
+	return nil
+}
+
+// withoutIndex drops the error of an index that cannot be used, as [ignoreUnusable] does, and tells of a damaged one.
+func (s *segment) withoutIndex(err error) error {
+	var corrupt *CorruptionError
+	if errors.As(err, &corrupt) && isIndexName(corrupt.Path) && !s.gone.Load() {
+		told := &s.indexTold
+		if strings.HasSuffix(corrupt.Path, timeIndexSuffix) {
+			told = &s.timesTold
+		}
+		if !told.Swap(true) {
+			s.env.events.DamagedIndex(DamagedIndexEvent{File: corrupt.Path, Err: corrupt})
+		}
+	}
+	return ignoreUnusable(err)
+}
