@@ -1,0 +1,196 @@
+package stream
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/tidemark-io/tidemark/stream/catalog"
+)
+
+// choose decides which objects hold which records, and makes the metadata of it.
+func (b *rebuilder) choose() {
+	streams := b.sortedStreams()
+	b.leaveUnclear(streams)
+	c := newChoice(streams)
+	c.settle(b.sortedObjects(), func(id catalog.StreamID) *foundStream { return b.streams[id] })
+	b.made.NextStream = b.highestStream + 1 + skippedStreams
+	b.made.NextObject = b.highestObject + 1 + skippedObjects
+	for _, s := range streams {
+		if chosen, ok := c.chains[s.id]; ok {
+			b.takeStream(s, chosen)
+		}
+	}
+	for _, o := range b.sortedObjects() {
+		b.takeObject(c, o)
+	}
+	slices.SortFunc(b.made.Objects, func(x, y catalog.StreamObjectState) int {
+		return cmp.Or(cmp.Compare(x.Stream, y.Stream), cmp.Compare(x.Start, y.Start))
+	})
+	b.sortReplaced(c)
+}
+
+// takeStream makes the row of a stream. One whose log goes on is open where that log is, so that recovery takes its records.
+func (b *rebuilder) takeStream(s *foundStream, chosen chain) {
+	s.start, s.end = chosen.start, chosen.end
+	row := catalog.Stream{ID: s.id, Epoch: max(s.epoch, s.dropped), Start: s.start, End: s.end, Node: b.Node}
+	if s.log != nil {
+		row.Epoch = max(s.epoch, s.log.epoch)
+	}
+	if s.goesOn() && s.log.to > s.end {
+		row.Opened, row.Node = true, s.log.node
+		b.made.LoggedRecords += s.log.records
+		b.made.LoggedBytes += s.log.bytes
+	}
+	b.made.Streams = append(b.made.Streams, row)
+}
+
+// leaveUnclear looks for streams whose log goes on behind a gap that is one of two things: records that were trimmed, or ones
+// that were never acknowledged, and then those behind it were not either. To leave out what is unclear is to leave those out.
+func (b *rebuilder) leaveUnclear(streams []*foundStream) {
+	for _, s := range streams {
+		chosen, _ := s.chain(nil)
+		if s.log == nil || s.log.proved || len(s.runs) == 0 || chosen.start < s.log.from {
+			continue
+		}
+		f := findStream(s.id)
+		f.Stops = true
+		b.find(f, "objects hold it from %d on, and the log of node %d goes on behind a gap, from %d to %d, with records of which cannot "+
+			"be told whether they were acknowledged: either those before them were and are trimmed, or none was. Left out are those of "+
+			"the log", s.runs[0].start, s.log.node, s.log.from, s.log.to)
+		s.log, s.dropped = nil, s.log.epoch
+	}
+}
+
+// takeObject makes the row of an object that is used, or of the copy of what is used of it.
+func (b *rebuilder) takeObject(c *choice, o *foundObject) {
+	used, unused := c.split(o)
+	if len(used) == 0 {
+		return
+	}
+	id, size := o.id, o.size
+	if len(unused) > 0 {
+		copied := RebuildCopy{From: o.id, To: b.made.NextObject}
+		b.made.NextObject++
+		for _, r := range used {
+			copied.Ranges = append(copied.Ranges, r.asRange())
+			size = 0 // until it is written
+		}
+		id = copied.To
+		b.made.Copies = append(b.made.Copies, copied)
+	}
+	for _, component := range o.components {
+		if linked := b.objects[component]; linked != nil {
+			linked.linked = true
+		}
+	}
+	if len(used) == 1 && (len(o.runs) == 1 || len(unused) > 0) {
+		b.made.Objects = append(b.made.Objects, catalog.StreamObjectState{
+			StreamObject: catalog.StreamObject{
+				Object: id, Size: size, Stream: used[0].stream, Epoch: -1, Start: used[0].start, End: used[0].end,
+				Attributes: catalog.NewAttributes(o.composite, 0, false),
+			},
+			DataMs: o.putMs,
+		})
+		return
+	}
+	set := catalog.StreamSetState{Object: id, Node: b.Node, Size: size, CommittedMs: o.putMs, DataMs: o.putMs}
+	for _, r := range used {
+		set.Ranges = append(set.Ranges, r.asRange())
+	}
+	b.made.Sets = append(b.made.Sets, set)
+}
+
+func (r *foundRun) asRange() catalog.Range {
+	return catalog.Range{Stream: r.stream, Epoch: -1, Start: r.start, End: r.end, Size: r.size}
+}
+
+// sortReplaced finds the objects that are not used: whether all of their records are held elsewhere, or lie below a gap.
+func (b *rebuilder) sortReplaced(c *choice) {
+	copied := map[catalog.ObjectID]bool{}
+	for _, one := range b.made.Copies {
+		copied[one.From] = true
+	}
+	for _, o := range b.sortedObjects() {
+		used, _ := c.split(o)
+		if o.linked || len(used) > 0 && !copied[o.id] {
+			continue
+		}
+		below := len(o.runs) == 0
+		for _, r := range o.runs {
+			below = below || r.start < b.streams[r.stream].start
+		}
+		if !below {
+			b.made.Replaced = append(b.made.Replaced, o.id)
+		}
+	}
+}
+
+// tell notes what a person should know of the streams.
+func (b *rebuilder) tell() {
+	for _, s := range b.sortedStreams() {
+		below, first := 0, int64(-1)
+		for _, r := range s.runs {
+			if r.start < s.start {
+				below++
+				if first < 0 {
+					first = r.start
+				}
+			}
+		}
+		if below == 0 {
+			continue
+		}
+		f := findStream(s.id)
+		b.find(f, "it begins at %d; %d run(s) of records from %d on do not join what follows, so they were trimmed, or an object is "+
+			"lost: they are left alone", s.start, below, first)
+	}
+}
+
+// WriteCopies writes the objects of which [Rebuilt.Copies] tells, from those that they are a part of. They must not be lost
+// before the metadata is made that refers to them; whoever ends before that finds them again as what was never committed.
+func (r *Rebuilt) WriteCopies(ctx context.Context, o RebuildOptions) error {
+	namespace := cmp.Or(o.Namespace, DefaultNamespace)
+	copier := &compactor{
+		compactorOptions: compactorOptions{data: o.Data, namespace: namespace}, config: DefaultConfig().compaction(),
+		throttle: newThrottle(0),
+	}
+	for i := range r.Copies {
+		one := &r.Copies[i]
+		key := DataKey(namespace, one.From)
+		info, err := o.Data.Head(ctx, key)
+		if err != nil {
+			return err
+		}
+		index, err := loadIndex(ctx, o.Data, key, info.Size)
+		if err != nil {
+			return err
+		}
+		var blocks []planBlock
+		for _, e := range index {
+			if slices.ContainsFunc(one.Ranges, func(r catalog.Range) bool {
+				return r.Stream == e.Stream && r.Start <= e.Start && e.End() <= r.End
+			}) {
+				blocks = append(blocks, planBlock{object: one.From, IndexEntry: e})
+			}
+		}
+		if one.Size, err = copier.copyBlocks(ctx, one.To, blocks); err != nil {
+			return err
+		}
+		r.setSize(one.To, one.Size)
+	}
+	return nil
+}
+
+func (r *Rebuilt) setSize(id catalog.ObjectID, size int64) {
+	for i := range r.Objects {
+		if r.Objects[i].Object == id {
+			r.Objects[i].Size = size
+		}
+	}
+	for i := range r.Sets {
+		if r.Sets[i].Object == id {
+			r.Sets[i].Size = size
+		}
+	}
+}

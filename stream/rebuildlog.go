@@ -1,0 +1,298 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidemark-io/tidemark/internal/parallel"
+	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/stream/catalog"
+)
+
+// foundLog is the records of a stream's newest epoch in the log of a node, from from to to without a gap.
+type foundLog struct {
+	node     catalog.NodeID
+	epoch    int64
+	from, to int64
+	records  int64
+	bytes    int64
+	// torn are ends of the stream's runs that lie inside a record: recovery cannot go on there.
+	torn map[int64]bool
+	// proved reports that no record of an earlier object of the log can be missing before from. Otherwise the objects that
+	// are there may be ones that were sent together with the first of the epoch, which never arrived: nothing of them was
+	// acknowledged then.
+	proved bool
+}
+
+// walKeyOf takes the key of a log's object apart, of any cluster. found is false for keys of anything else.
+func walKeyOf(key string) (prefix WALPrefix, found bool, err error) {
+	parts := strings.Split(key, "/")
+	if len(parts) < 3 {
+		return prefix, false, nil
+	}
+	cluster, found := strings.CutPrefix(parts[1], "_kafka_")
+	if !found {
+		return prefix, false, nil
+	}
+	node, err := strconv.ParseInt(parts[2], 10, 32)
+	prefix = WALPrefix{Cluster: cluster, Node: catalog.NodeID(node)}
+	if err != nil || node < 0 || !strings.HasPrefix(key, prefix.String()) {
+		return prefix, true, &UnknownKeyError{Key: key, Want: "MD5/_kafka_CLUSTER/NODE/EPOCH/wal/START-END"}
+	}
+	return prefix, true, nil
+}
+
+// readLogs finds the logs of all nodes of the cluster, and what of them was not drained.
+func (b *rebuilder) readLogs(ctx context.Context) error {
+	logs := map[WALPrefix][]objstore.Info{}
+	clusters := map[string]int{}
+	for info, err := range listEach(ctx, b.WAL, "") {
+		if err != nil {
+			return err
+		}
+		prefix, found, err := walKeyOf(info.Key)
+		switch {
+		case err != nil:
+			if err := b.damage(findNode(-1, info.Key), err); err != nil {
+				return err
+			}
+		case found:
+			logs[prefix] = append(logs[prefix], info)
+			clusters[prefix.Cluster]++
+		}
+	}
+	if err := b.pickCluster(clusters); err != nil {
+		return err
+	}
+	for _, prefix := range slices.SortedFunc(maps.Keys(logs), func(a, b WALPrefix) int { return int(a.Node) - int(b.Node) }) {
+		if prefix.Cluster != b.made.Cluster {
+			continue
+		}
+		if err := b.readLog(ctx, prefix, logs[prefix]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pickCluster decides whose logs are read.
+func (b *rebuilder) pickCluster(clusters map[string]int) error {
+	names := slices.Sorted(maps.Keys(clusters))
+	if b.made.Cluster == "" {
+		if len(names) > 1 {
+			return fmt.Errorf("the bucket has logs of several clusters, %s: say which one is meant", strings.Join(names, ", "))
+		}
+		if len(names) == 1 {
+			b.made.Cluster = names[0]
+		}
+	}
+	for _, name := range names {
+		if name != b.made.Cluster {
+			b.find(findStream(-1), "logs of cluster %s are left alone: %d objects", name, clusters[name])
+		}
+	}
+	return nil
+}
+
+// nodeLog is the log of a node while it is read.
+type nodeLog struct {
+	*rebuilder
+	prefix  WALPrefix
+	state   catalog.NodeState
+	surveys map[int64]*walSurvey // by the epoch in the key
+	highest int64                // window of any object, or -Window
+	bad     bool                 // it cannot be recovered
+	streams map[catalog.StreamID]*foundLog
+}
+
+// readLog reads what a node's log tells: the epochs, where the log of the newest begins, and the records in it that are not
+// trimmed.
+func (b *rebuilder) readLog(ctx context.Context, prefix WALPrefix, listed []objstore.Info) error {
+	l := &nodeLog{
+		rebuilder: b, prefix: prefix, state: catalog.NodeState{ID: prefix.Node, Slots: 1, WALEpoch: -1}, highest: -Window,
+		surveys: map[int64]*walSurvey{}, streams: map[catalog.StreamID]*foundLog{},
+	}
+	if err := l.readHeaders(ctx, listed); err != nil {
+		return err
+	}
+	l.state.WALStart = l.highest + Window // clean: nothing to recover
+	if err := l.readNewest(ctx); err != nil {
+		return err
+	}
+	if l.bad {
+		l.leaveOut()
+	}
+	b.made.Nodes = append(b.made.Nodes, l.state)
+	return nil
+}
+
+// leaveOut has the log taken for one that was closed in order, since it cannot be recovered.
+func (l *nodeLog) leaveOut() {
+	records, bytes := int64(0), int64(0)
+	for _, found := range l.streams {
+		records, bytes = records+found.records, bytes+found.bytes
+	}
+	f := findNode(l.prefix.Node, l.prefix.String())
+	f.Stops = true
+	l.find(f, "the log cannot be recovered: left out are all of its records that no object holds; up to the damage it has %d, "+
+		"of %d bytes, in %d streams", records, bytes, len(l.streams))
+	l.state.WALEpoch, l.state.WALStart = -1, l.highest+Window
+	for id, found := range l.streams {
+		if s := l.stream(id); s.log == found {
+			s.log, s.dropped = nil, found.epoch
+		}
+	}
+}
+
+// readHeaders reads the header of every object of the log.
+func (l *nodeLog) readHeaders(ctx context.Context, listed []objstore.Info) error {
+	t := walTakeover{store: l.WAL, prefix: l.prefix}
+	objects, errs := make([]walObject, len(listed)), make([]error, len(listed))
+	if err := parallel.Each(ctx, len(listed), headerReaders, func(i int) {
+		objects[i], errs[i] = t.readHeader(ctx, listed[i].Key, listed[i].Size)
+	}); err != nil {
+		return err
+	}
+	for i, o := range objects {
+		key, err := l.prefix.Parse(listed[i].Key)
+		if err == nil {
+			l.state.Epoch = max(l.state.Epoch, key.Epoch)
+			l.highest = max(l.highest, key.Start)
+			err = errs[i]
+		}
+		if err != nil {
+			l.bad = true
+			if err := l.damage(findNode(l.prefix.Node, listed[i].Key), err); err != nil {
+				return err
+			}
+			continue
+		}
+		l.state.Epoch = max(l.state.Epoch, o.header.Epoch)
+		if l.surveys[key.Epoch] == nil {
+			l.surveys[key.Epoch] = &walSurvey{own: map[int64]walObject{}, fences: map[int64]walObject{}, trim: -1}
+		}
+		l.surveys[key.Epoch].add(o, key.Epoch)
+	}
+	return nil
+}
+
+// readNewest reads the log of the newest epoch: all older ones were committed before it was opened (WAL-24).
+func (l *nodeLog) readNewest(ctx context.Context) error {
+	if len(l.surveys) == 0 {
+		return nil
+	}
+	epoch := slices.Max(slices.Collect(maps.Keys(l.surveys)))
+	s := l.surveys[epoch]
+	if len(s.own) == 0 {
+		return nil // nothing was acknowledged in it
+	}
+	lowest := slices.Min(slices.Collect(maps.Keys(s.own)))
+	start, proved := lowest, lowest == 0
+	if known, ok := l.startOf(epoch); ok && known <= lowest {
+		start, proved = known, true
+	}
+	if s.trim >= 0 { // the window of the trim offset was acknowledged
+		start, proved = min(start, s.trim-s.trim%Window), true
+	}
+	l.state.WALEpoch, l.state.WALStart = epoch, start
+	t := walTakeover{prefix: l.prefix, ended: epoch}
+	var run []walObject
+	window := s.first(start)
+	for ; ; window += Window {
+		o, own := s.own[window]
+		if !own {
+			break
+		}
+		run = append(run, o)
+	}
+	if err := t.checkGap(*s, window); err != nil {
+		l.bad = true
+		if err := l.damage(findNode(l.prefix.Node, l.prefix.Key(WALKey{Epoch: epoch, Start: window})), err); err != nil {
+			return err
+		}
+	}
+	return l.readRecords(ctx, run, s.trim, proved)
+}
+
+// startOf is where the log of an epoch begins, as the fence tells that ended the one before it (3.6).
+func (l *nodeLog) startOf(epoch int64) (start int64, known bool) {
+	before := int64(-1)
+	for older, s := range l.surveys {
+		if older < epoch && older > before && len(s.fences) > 0 {
+			before = older
+		}
+	}
+	if before < 0 {
+		return 0, false
+	}
+	s := l.surveys[before]
+	for _, window := range slices.Sorted(maps.Keys(s.fences)) {
+		if window > s.trim && s.fences[window].header.Epoch <= epoch { // others are stale (WAL-13)
+			return window + Window, true
+		}
+	}
+	return 0, false
+}
+
+// readRecords reads the records of a run of objects, one object after the other.
+func (l *nodeLog) readRecords(ctx context.Context, run []walObject, trim int64, proved bool) error {
+	reading := ""
+	err := readWALAhead(ctx, l.WAL, run, 1, func(o walObject, data []byte) error {
+		reading = o.key
+		h, frames, err := DecodeWALObject(o.key, data)
+		if err == nil && h != o.header {
+			err = source{object: o.key}.differs("WAL header", o.header, h)
+		}
+		for _, f := range frames {
+			if err == nil && !f.Padding && !f.Record.IsSentinel() && f.Offset > trim {
+				err = l.record(o.key, f, proved)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		l.bad = true
+	}
+	return l.damage(findNode(l.prefix.Node, reading), err)
+}
+
+// record takes a record of the log, in the order of the log.
+func (l *nodeLog) record(key string, f Frame, proved bool) error {
+	r := f.Record
+	if err := r.CheckAppend(); err != nil {
+		return &CorruptError{Object: key, Position: f.Offset, What: err.Error()}
+	}
+	found := l.streams[r.Stream]
+	switch {
+	case found == nil || r.Epoch > found.epoch: // what an earlier epoch had was committed when it ended
+		found = &foundLog{node: l.prefix.Node, epoch: r.Epoch, from: r.Base, to: r.Base, torn: map[int64]bool{}, proved: proved}
+		l.streams[r.Stream] = found
+		if s := l.stream(r.Stream); s.log == nil || s.log.epoch < r.Epoch {
+			s.log = found
+		}
+	case r.Epoch < found.epoch:
+		return nil
+	case r.Base != found.to:
+		return &CorruptError{
+			Object: key, Position: f.Offset, What: fmt.Sprintf("record of stream %d", r.Stream), Want: fmt.Sprint(found.to),
+			Got: fmt.Sprint(r.Base),
+		}
+	}
+	found.to, found.records, found.bytes = r.End(), found.records+1, found.bytes+int64(len(r.Payload))
+	if r.Count == 1 {
+		return nil
+	}
+	ends := l.stream(r.Stream).ends
+	first, _ := slices.BinarySearch(ends, r.Base+1)
+	for _, end := range ends[first:] {
+		if end >= r.End() {
+			break
+		}
+		found.torn[end] = true
+	}
+	return nil
+}
