@@ -235,7 +235,9 @@ func newBench(t *testing.T, o FlusherOptions) *bench {
 	return &bench{t: t, flusher: NewFlusher(o), maintainer: NewMaintainer(MaintainerOptions{})}
 }
 
-func (b *bench) log(f *fakeStore, settings map[string]string) *Log {
+func (b *bench) log(f *fakeStore, settings map[string]string) *Log { return b.logOf(f, settings) }
+
+func (b *bench) logOf(f store, settings map[string]string) *Log {
 	b.t.Helper()
 	o := Options{
 		Flusher: b.flusher, Maintainer: b.maintainer, Now: time.Now,

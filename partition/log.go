@@ -224,13 +224,14 @@ func (l *Log) SetConfig(c topicconfig.Config) {
 	l.appending.Lock()
 	l.settings.Store(s)
 	l.store.SetConfig(s.logConfig(l.maintainer.producerExpiry()))
-	behind := l.syncer.durable.Load() < l.store.LogEnd()
+	end := l.store.LogEnd()
+	behind := l.syncer.durable.Load() < end
 	l.appending.Unlock()
-	switch {
-	case s.mode != flushOS && behind:
-		l.syncer.kick()
-	case behind:
+	if behind && s.mode == flushOS {
 		l.rearmFlush(s) // flush.ms counts from now on
+	}
+	if behind && (s.mode != flushOS || l.hw.Load() < end) { // or a sync that could not begin was to be tried again
+		l.syncer.kick()
 	}
 	l.scheduleUpkeep()
 }

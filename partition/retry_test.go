@@ -46,3 +46,23 @@ func TestF10_ASyncThatCouldNotBeginRefusesWhatWaitedAndIsTriedAgain(t *testing.T
 		f.held <- nil // for the sync at close
 	})
 }
+
+func TestANewConfigurationDoesNotForgetASyncThatIsToBeTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, FlusherOptions{})
+		defer b.close()
+		f := newFakeStore()
+		f.held = make(chan error, 1)
+		settings := map[string]string{"tidemark.flush": "os", "flush.messages": "1"}
+		l := b.log(f, settings)
+
+		f.held <- fmt.Errorf("%w: %w", kafkalog.ErrTryAgain, errDevice)
+		require.ErrorIs(t, appendOne(t, l).Wait(t.Context()), ErrStorage)
+		l.SetConfig(newSettingsOf(t, settings))
+		f.held <- nil
+		<-time.After(syncRetryDelay)
+		synctest.Wait()
+		require.Equal(t, int64(1), l.Offsets().HighWatermark)
+		f.held <- nil // for the sync at close
+	})
+}

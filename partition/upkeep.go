@@ -121,7 +121,6 @@ func (l *Log) notBeforeRetry(at time.Time) time.Time {
 // the log wants to be called again, on the monotonic clock.
 func (l *Log) maintain(now time.Time) (next time.Time) {
 	at := monotonic()
-	l.upkeep.scheduled.Store(false)
 	if l.take(&l.upkeep.flush, at) && l.syncer.durable.Load() < l.store.LogEnd() {
 		l.syncer.kick()
 	}
@@ -142,6 +141,9 @@ func (l *Log) maintain(now time.Time) (next time.Time) {
 		l.upkeepFailed("delete old files", err)
 		l.pauseUpkeep(at)
 	}
+	// Last, and before the deadlines are set: an append that this look misses sets them itself. One that came during the look
+	// may have found them set and relied on those that were taken since.
+	l.upkeep.scheduled.Store(false)
 	l.scheduleUpkeep()
 	return l.nextUpkeep()
 }
