@@ -203,7 +203,7 @@ func (l *logCheck) checkRun(ctx context.Context, state catalog.NodeState) error 
 	}
 	replay := walReplay{
 		recovery: &walRecovery{node: catalog.Node{ID: l.prefix.Node}, block: 1},
-		view: l.Catalog.View(), trim: l.survey.trim, expected: map[catalog.StreamID]int64{},
+		view:     l.Catalog.View(), trim: l.survey.trim, expected: map[catalog.StreamID]int64{},
 	}
 	err := readWALAhead(ctx, l.WAL, run, 1, func(o walObject, data []byte) error {
 		return cmp.Or(l.noteBadRecovery(o.key, replay.object(o, data)), replay.flush())
