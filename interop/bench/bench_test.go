@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-io/tidemark/batch"
 )
 
 func TestProcessorTimeIsReadWhateverTheProcessIsCalled(t *testing.T) {
@@ -59,7 +61,7 @@ func TestTheClientMovesEveryRecordThroughTheSink(t *testing.T) {
 	defer stop()
 	require.NoError(t, err)
 	for _, w := range workloads {
-		produced, consumed, err := measure(t.Context(), variants[0], w, 3, 100*time.Millisecond, "t-"+w.slug)
+		produced, consumed, err := measure(t.Context(), variants[0], nil, w, 3, 100*time.Millisecond, "t-"+w.slug)
 		require.NoError(t, err)
 		require.Positive(t, produced.records)
 		require.GreaterOrEqual(t, consumed.records, produced.records)
@@ -92,4 +94,45 @@ func TestAServerAtRestIsMeasuredStepByStep(t *testing.T) {
 	require.Contains(t, table, "| 9 partitions, a record in each | ")
 	require.Contains(t, table, "| and 3 groups with committed offsets | ")
 	require.Contains(t, table, "| and a connected member in each group | ")
+}
+
+func TestTheFloorStoresWhatItIsSentAndForgetsATopic(t *testing.T) {
+	dir := t.TempDir()
+	s, err := startSink(&floor{dir: dir, files: map[string]*floorFile{}})
+	require.NoError(t, err)
+	defer s.stop()
+	v := &variant{name: "floor", process: "floor", addr: s.addr(), pid: os.Getpid()}
+	require.NoError(t, createTopic(t.Context(), v, "t", 1))
+	sent, err := produce(t.Context(), v, workloads[0], "t", 100*time.Millisecond)
+	require.NoError(t, err)
+
+	file, err := os.ReadFile(filepath.Join(dir, "t-0"))
+	require.NoError(t, err)
+	stored := int64(0)
+	for rest := file; len(rest) > 0; {
+		b, after, err := batch.Next(rest)
+		require.NoError(t, err)
+		require.Equal(t, stored, b.BaseOffset())
+		require.NoError(t, b.VerifyCRC())
+		stored, rest = stored+int64(b.Count()), after
+	}
+	require.Equal(t, sent, stored)
+
+	require.NoError(t, deleteTopic(t.Context(), v, "t"))
+	_, err = os.Stat(filepath.Join(dir, "t-0"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.NoError(t, s.failed())
+}
+
+func TestThePageCacheIsFilledUntilSoMuchMemoryIsFree(t *testing.T) {
+	cache, err := newPageCache(t.TempDir())
+	require.NoError(t, err)
+	free, err := freeMemory()
+	require.NoError(t, err)
+	cache.leave = free + 1
+	require.NoError(t, cache.fill(t.Context()))
+	require.Zero(t, cache.next)
+	cache.leave = max(free-64<<20, 0)
+	require.NoError(t, cache.fill(t.Context()))
+	require.NoError(t, cache.close())
 }

@@ -9,7 +9,12 @@
 // Before the first round Apache Kafka is put under load until its compiler has done its work (100 s), and tidemark for a
 // tenth of that. Between phases the page cache is written out, so that one server's dirty pages are not another's bill.
 //
+// Before each producing phase the page cache is filled (pagecache.go): a machine with much free memory is not what a broker
+// runs on, and on a virtual one the host's work for a fresh page would be most of what is measured.
+//
 // The server called null measures the client alone: a sink in this program takes everything, stores nothing and acknowledges.
+// The one called floor is that sink in a process of its own that writes each batch to a file and does nothing else (floor.go): what
+// a server needs above it is its own.
 //
 // Then follow, each in a file of its own: end-to-end latency at a steady pace (endtoend.go), reading what is not in the page
 // cache beside a program that only sends the files (cold.go), and the life of a server with 5,000 partitions (starts.go).

@@ -26,7 +26,7 @@ func (p pace) String() string {
 // fits reports whether a server can keep up with the pace at all: with a sync for each batch of each partition Kafka cannot keep
 // up with the first.
 func (p pace) fits(v *variant) bool {
-	return v.process != "null" && (v.name != "kafka-flush" || p.rate <= 1_000)
+	return v.stores() && (v.name != "kafka-flush" || p.rate <= 1_000)
 }
 
 // timed is one server under one pace, over all rounds.

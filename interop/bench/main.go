@@ -40,10 +40,13 @@ func main() {
 		case "flusher":
 			exitOn(flusherMain(ctx, os.Args[2:]))
 			return
+		case "floor":
+			exitOn(floorMain(os.Args[2:]))
+			return
 		}
 	}
 	var o options
-	flag.StringVar(&o.servers, "servers", "tidemark,tidemark-os,kafka,kafka-flush,null", "what to measure: "+strings.Join(variantNames(), ", "))
+	flag.StringVar(&o.servers, "servers", "tidemark,tidemark-os,kafka,kafka-flush,floor,null", "what to measure: "+strings.Join(variantNames(), ", "))
 	flag.StringVar(&o.parts, "parts", allParts, "which measurements to make")
 	flag.IntVar(&o.rounds, "rounds", 5, "measured rounds")
 	flag.DurationVar(&o.phase, "phase", 2*time.Second, "how long each producing phase lasts")
@@ -99,7 +102,7 @@ func run(ctx context.Context, o options) error {
 func startKinds(o options) []startsOf {
 	var kinds []startsOf
 	for name := range strings.SplitSeq(o.servers, ",") {
-		if v, err := describe(name); err == nil && v.process != "null" && len(v.topicConfigs) == 0 {
+		if v, err := describe(name); err == nil && v.stores() && len(v.topicConfigs) == 0 {
 			kinds = append(kinds, startsOf{kind: v.process, title: v.title})
 		}
 	}
@@ -122,7 +125,7 @@ func underLoad(ctx context.Context, o options, dir string) (tables []string, err
 		name string
 		run  func() (string, error)
 	}{
-		{"throughput", func() (string, error) { return throughput(ctx, o, variants) }},
+		{"throughput", func() (string, error) { return throughput(ctx, o, variants, dir) }},
 		{"endtoend", func() (string, error) { return endToEnd(ctx, variants, o.rounds, 2*o.phase) }},
 		{"cold", func() (string, error) { return cold(ctx, variants, o.rounds, o.phase) }},
 	} {
@@ -139,7 +142,12 @@ func underLoad(ctx context.Context, o options, dir string) (tables []string, err
 }
 
 // throughput measures producing and consuming.
-func throughput(ctx context.Context, o options, variants []*variant) (string, error) {
+func throughput(ctx context.Context, o options, variants []*variant, dir string) (string, error) {
+	cache, err := newPageCache(dir)
+	if err != nil {
+		return "", err
+	}
+	defer cache.close()
 	results := &results{phase: o.phase, warm: o.warm}
 	for round := range o.rounds {
 		for _, w := range workloads {
@@ -150,7 +158,7 @@ func throughput(ctx context.Context, o options, variants []*variant) (string, er
 						v = variants[len(variants)-1-i]
 					}
 					topic := fmt.Sprintf("bench-%s-%d-%s-%d", v.name, round, w.slug, partitions)
-					produced, consumed, err := measure(ctx, v, w, partitions, o.phase, topic)
+					produced, consumed, err := measure(ctx, v, cache, w, partitions, o.phase, topic)
 					if err != nil {
 						return "", err
 					}

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,16 +15,19 @@ import (
 )
 
 // sink is a server that does nothing but answer: what is produced gets its offsets and is forgotten, except for one
-// batch of each partition, which is what consumers are shown again and again. It bounds what the client can do.
+// batch of each partition, which is what consumers are shown again and again. It bounds what the client can do. With a [floor] it
+// stores what is produced, and shows consumers nothing.
 type sink struct {
 	listener net.Listener
 	wait     sync.WaitGroup
+	floor    *floor // nil: nothing is stored
 
 	mu struct {
 		sync.Mutex
 		conns map[net.Conn]bool
 		logs  map[string]*sinkLog // by topic/partition
 		sizes map[string]int32    // partitions of each topic
+		err   error               // of storing; ends its connection
 	}
 }
 
@@ -39,12 +43,12 @@ var sinkVersions = map[int16]int16{
 	int16(kmsg.ApiVersions): 3, int16(kmsg.CreateTopics): 6, int16(kmsg.DeleteTopics): 5, int16(kmsg.InitProducerID): 4,
 }
 
-func startSink() (*sink, error) {
+func startSink(f *floor) (*sink, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("bench: sink: %w", err)
 	}
-	s := &sink{listener: listener}
+	s := &sink{listener: listener, floor: f}
 	s.mu.conns = map[net.Conn]bool{}
 	s.mu.logs = map[string]*sinkLog{}
 	s.mu.sizes = map[string]int32{}
@@ -84,13 +88,21 @@ func (s *sink) serve(conn net.Conn) {
 		delete(s.mu.conns, conn)
 		s.mu.Unlock()
 	}()
-	in := bufio.NewReaderSize(conn, 1<<20)
+	var in io.Reader = conn
+	if s.floor == nil {
+		in = bufio.NewReaderSize(conn, 1<<20)
+	}
 	var size [4]byte
+	var frame []byte
 	for {
 		if _, err := io.ReadFull(in, size[:]); err != nil {
 			return
 		}
-		frame := make([]byte, binary.BigEndian.Uint32(size[:]))
+		n := int(binary.BigEndian.Uint32(size[:]))
+		if cap(frame) < n || s.floor == nil { // without a floor, what came is kept to be shown
+			frame = make([]byte, n)
+		}
+		frame = frame[:n]
 		if _, err := io.ReadFull(in, frame); err != nil {
 			return
 		}
@@ -135,7 +147,17 @@ func (s *sink) answer(frame []byte) ([]byte, error) {
 	resp := req.ResponseKind()
 	resp.SetVersion(version)
 	s.fill(req, resp)
+	if err := s.failed(); err != nil {
+		return nil, err
+	}
 	return sinkFrame(correlation, resp, req.IsFlexible() && key != int16(kmsg.ApiVersions)), nil
+}
+
+// failed returns the first error of storing.
+func (s *sink) failed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.err
 }
 
 func sinkFrame(correlation int32, resp kmsg.Response, flexibleHeader bool) []byte {
@@ -165,6 +187,7 @@ func (s *sink) fill(req kmsg.Request, resp kmsg.Response) {
 			resp := resp.(*kmsg.DeleteTopicsResponse)
 			resp.Topics = append(resp.Topics, answer)
 		}
+		s.forget(req.TopicNames)
 	case *kmsg.ProduceRequest:
 		s.produce(req, resp.(*kmsg.ProduceResponse))
 	case *kmsg.FetchRequest:
@@ -190,6 +213,15 @@ func (s *sink) create(req *kmsg.CreateTopicsRequest, resp *kmsg.CreateTopicsResp
 		answer := kmsg.NewCreateTopicsResponseTopic()
 		answer.Topic = t.Topic
 		resp.Topics = append(resp.Topics, answer)
+	}
+}
+
+// forget removes what is stored of topics.
+func (s *sink) forget(topics []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.floor != nil {
+		s.mu.err = errors.Join(s.mu.err, s.floor.drop(topics))
 	}
 }
 
@@ -233,7 +265,10 @@ func (s *sink) produce(req *kmsg.ProduceRequest, resp *kmsg.ProduceResponse) {
 			const countAt = 57 // of the record count in a batch
 			log := s.log(t.Topic, p.Partition)
 			count := int64(binary.BigEndian.Uint32(p.Records[countAt:]))
-			if count > log.count {
+			switch {
+			case s.floor != nil:
+				s.mu.err = errors.Join(s.mu.err, s.floor.store(t.Topic, p.Partition, p.Records, log.end))
+			case count > log.count:
 				log.sample, log.count = p.Records, count
 			}
 			partition := kmsg.NewProduceResponseTopicPartition()

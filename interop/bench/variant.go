@@ -27,8 +27,14 @@ const kafkaHeap = "1g"
 
 // variantNames lists what may be measured.
 func variantNames() []string {
-	return []string{"tidemark", "tidemark-os", "kafka", "kafka-flush", "null"}
+	return []string{"tidemark", "tidemark-os", "kafka", "kafka-flush", "floor", "null"}
 }
+
+// serves reports whether records can be read back from the variant.
+func (v *variant) serves() bool { return v.process != "floor" }
+
+// stores reports whether the variant is a server that keeps records for good.
+func (v *variant) stores() bool { return v.process != "floor" && v.process != "null" }
 
 // warmth returns for how long a variant is put under load before it is measured, of what Kafka gets.
 func (v *variant) warmth(kafka time.Duration) time.Duration {
@@ -80,6 +86,8 @@ func describe(name string) (*variant, error) {
 	case "kafka-flush":
 		return &variant{name: name, process: "kafka", title: "Apache Kafka 4.4.0 (`flush.messages=1`)",
 			topicConfigs: map[string]string{"flush.messages": "1"}}, nil
+	case "floor":
+		return &variant{name: name, process: "floor", title: "the least that stores: `write`, nothing else"}, nil
 	case "null":
 		return &variant{name: name, process: "null", title: "nothing but answers"}, nil
 	default:
@@ -89,13 +97,17 @@ func describe(name string) (*variant, error) {
 
 // start runs the variant's process and fills in where it is.
 func (v *variant) start(ctx context.Context, dir string) (stop func(), err error) {
-	if v.process == "null" {
-		sink, err := startSink()
+	switch v.process {
+	case "null":
+		sink, err := startSink(nil)
 		if err != nil {
 			return nil, err
 		}
 		v.addr, v.pid = sink.addr(), os.Getpid()
 		return sink.stop, nil
+	case "floor":
+		v.addr, v.pid, stop, err = startFloor(ctx, dir)
+		return stop, err
 	}
 	binary, err := tidemarkBinary(dir)
 	if err != nil {

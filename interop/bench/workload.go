@@ -72,20 +72,32 @@ func (p phase) clientCPUPerRecord() float64 {
 }
 
 func (p phase) String() string {
+	if p.records == 0 {
+		return "not measured"
+	}
 	return fmt.Sprintf("%8.0f/s %6.3f µs/record", p.perSecond(), p.cpuPerRecord())
 }
 
-// measure produces to a new topic for the given time, consumes all of it for at least half of that, and deletes it.
-func measure(ctx context.Context, v *variant, w workload, partitions int, d time.Duration, topic string) (produced, consumed phase, err error) {
+// measure produces to a new topic for the given time, consumes all of it for at least half of that, and deletes it. With a
+// page cache that is filled before it begins.
+func measure(ctx context.Context, v *variant, cache *pageCache, w workload, partitions int, d time.Duration, topic string) (produced, consumed phase, err error) {
 	if err := createTopic(ctx, v, topic, partitions); err != nil {
 		return phase{}, phase{}, err
 	}
 	syscall.Sync()
+	if cache != nil {
+		if err := cache.fill(ctx); err != nil {
+			return phase{}, phase{}, err
+		}
+	}
 	produced, err = clocked(v, func() (int64, error) { return produce(ctx, v, w, topic, d) })
 	if err != nil {
 		return phase{}, phase{}, err
 	}
 	syscall.Sync()
+	if !v.serves() {
+		return produced, phase{}, deleteTopic(ctx, v, topic)
+	}
 	consumed, err = clocked(v, func() (int64, error) { return consumeAgain(ctx, v, topic, produced.records, d/2) })
 	if err != nil {
 		return phase{}, phase{}, err
@@ -203,7 +215,7 @@ func warm(ctx context.Context, v *variant, d time.Duration) error {
 	fmt.Printf("warming %s for %v\n", v.name, d)
 	for n, end := 0, time.Now().Add(d); time.Now().Before(end); n++ {
 		w := workloads[n%len(workloads)]
-		if _, _, err := measure(ctx, v, w, spreads[len(spreads)-1], min(d, 5*time.Second), fmt.Sprintf("warm-%s-%d", v.name, n)); err != nil {
+		if _, _, err := measure(ctx, v, nil, w, spreads[len(spreads)-1], min(d, 5*time.Second), fmt.Sprintf("warm-%s-%d", v.name, n)); err != nil {
 			return err
 		}
 	}
