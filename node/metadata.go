@@ -115,9 +115,15 @@ func (n *Node) openMetaBackend(ctx context.Context) (meta.Backend, error) {
 		return n.openMetaCluster(ctx)
 	}
 	file := path.Join(n.config.DataDir, metaFile)
-	b, err := embedded.Open(file, embedded.Options{
-		ClusterID: n.data.clusterID(n.config.ClusterID), MustExist: n.data.used(),
-	})
+	there, err := n.data.exists(file)
+	if err != nil {
+		return nil, err
+	}
+	clusterID := cmp.Or(n.data.identity.ClusterID, n.config.ClusterID) // one that was restored has its own
+	if !there {
+		clusterID = n.data.clusterID(n.config.ClusterID)
+	}
+	b, err := embedded.Open(file, embedded.Options{ClusterID: clusterID, MustExist: n.data.used()})
 	if err != nil {
 		return nil, n.data.explain(file, err)
 	}

@@ -84,6 +84,10 @@ func TestABackupIsRestoredOnAnotherMachine(t *testing.T) {
 	require.Equal(t, taken.State.NextProducerID()+5000, restored.State.NextProducerID())
 	require.Equal(t, taken.ClusterID, restored.ClusterID)
 	require.Equal(t, 20, restored.State.TopicCount())
+	n, err := onDisk(t, elsewhere)
+	require.NoError(t, err)
+	require.Equal(t, taken.ClusterID, n.ClusterID())
+	require.NoError(t, n.Close(t.Context()))
 }
 
 // TestARestoreGoesOnAboveTheLeaderEpochsThatClientsKnow has two stops that were not in order after the backup was taken.
