@@ -8,21 +8,27 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
-// # ListOffsets (2): versions 1-11
+// # ListOffsets (2): versions 0-11
 //
 // Finds, for each partition, the first record whose timestamp is the asked one or later, or one of the named offsets. What
 // the isolation level does not show is not found: offset -1, timestamp -1, no error. With a record comes the leader epoch
 // that it was written in, not the current one.
 //
 //	timestamp  what                            since  without tiering
-//	     >= 0  first record of that time       v1
-//	       -1  end of what isolation shows     v1
-//	       -2  log start                       v1
+//	     >= 0  first record of that time       v0
+//	       -1  end of what isolation shows     v0
+//	       -2  log start                       v0
 //	       -3  record with the largest time    v7
 //	       -4  first offset on local disk      v8     as -2
 //	       -5  last offset in the tier         v9     -1
 //	       -6  first offset to be uploaded     v11    -1
 //
+// Kafka 4 begins with version 1. librdkafka up to 1.5 asks for the start and the end of a partition in version 0, whatever
+// newer ones are listed. There the answer is an array of offsets, the newest first, which were those of segments: everything
+// before an offset is older than the asked time. Here it has one, and with a time that no record has reached it is the end.
+//
+//	v0   as many offsets as are asked for, at most one
+//	v1   one offset and its timestamp
 //	v2   isolation level; throttle time
 //	v4   leader epochs
 //	v6   flexible
@@ -33,10 +39,10 @@ import (
 // KAFKA_STORAGE_ERROR.
 func listOffsetsAPI() api {
 	return api{
-		key: 2, name: "ListOffsets", min: 1, max: 11, served: 1, flexible: 6,
+		key: 2, name: "ListOffsets", min: 0, max: 11, served: 0, flexible: 6,
 		shape: shape{
 			fixed(4), fixed(1).since(2), // replica id, isolation level
-			list(80, text(), list(250, fixed(4), fixed(4).since(4), fixed(8))), // index, leader epoch, timestamp
+			list(80, text(), list(250, fixed(4), fixed(4).since(4), fixed(8), fixed(4).until(0))), // index, leader epoch, timestamp, count
 			fixed(4).since(10), // time-out
 		},
 		handle: decoding(kmsg.NewPtrListOffsetsRequest, (*call).listOffsets),
@@ -84,6 +90,9 @@ func (c *call) listOffset(t *Topic, req kmsg.ListOffsetsRequestTopicPartition, i
 		var found partition.ListedOffset
 		if found, err = c.findOffset(t, req, iso); err == nil {
 			out.Offset, out.Timestamp, out.LeaderEpoch = found.Offset, found.Timestamp, found.LeaderEpoch
+			if c.version == 0 && req.MaxNumOffsets > 0 {
+				out.OldStyleOffsets = []int64{found.Offset}
+			}
 		}
 	}
 	out.ErrorCode = codeByTopic(err, false)
@@ -104,7 +113,11 @@ func (c *call) findOffset(t *Topic, req kmsg.ListOffsetsRequestTopicPartition, i
 			return partition.ListedOffset{}, err
 		}
 	}
-	return log.ListOffset(req.Timestamp, iso)
+	found, err := log.ListOffset(req.Timestamp, iso)
+	if c.version == 0 && err == nil && found.Offset < 0 {
+		return log.ListOffset(partition.Latest, iso) // everything before the end is older
+	}
+	return found, err
 }
 
 // timestampIsKnown says whether the version has the timestamp: every real one, and the named offsets that it knows.

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,7 +18,7 @@ func listRequest(version int16, topic string, timestamps ...int64) *kmsg.ListOff
 	rt.Topic = topic
 	for i, ts := range timestamps {
 		rp := kmsg.NewListOffsetsRequestTopicPartition()
-		rp.Partition, rp.Timestamp, rp.CurrentLeaderEpoch = int32(i), ts, -1
+		rp.Partition, rp.Timestamp, rp.CurrentLeaderEpoch, rp.MaxNumOffsets = int32(i), ts, -1, 1
 		rt.Partitions = append(rt.Partitions, rp)
 	}
 	req.Topics = append(req.Topics, rt)
@@ -97,6 +98,36 @@ func TestF17_OffsetsForTimes(t *testing.T) {
 	_, err := r.log(topic, 0).DeleteRecords(4)
 	require.NoError(t, err)
 	require.Equal(t, none, c.listOne(11, "t", base))
+}
+
+// TestF63_OldClientsAskForTheEndsOfAPartitionInVersion0 asks as librdkafka did until 1.5.
+func TestF63_OldClientsAskForTheEndsOfAPartitionInVersion0(t *testing.T) {
+	r := newRig(t)
+	topic := r.topic("t", 1, nil)
+	c := r.dial()
+	c.mustProduce(topic, 0, timed(testTime+2, testTime+4))
+	c.mustProduce(topic, 0, timed(testTime+6))
+	tests := []struct {
+		timestamp int64
+		most      int32
+		code      int16
+		offsets   []int64
+	}{
+		{partition.Latest, 1, codeNone, []int64{3}},
+		{partition.Latest, 100, codeNone, []int64{3}},
+		{partition.Earliest, 1, codeNone, []int64{0}},
+		{partition.Earliest, 0, codeNone, nil},
+		{testTime + 3, 1, codeNone, []int64{1}},
+		{testTime + 7, 1, codeNone, []int64{3}},
+		{partition.MaxTimestamp, 1, codeUnsupportedVersion, nil},
+	}
+	for _, test := range tests {
+		req := listRequest(0, "t", test.timestamp)
+		req.Topics[0].Partitions[0].MaxNumOffsets = test.most
+		got := do[*kmsg.ListOffsetsResponse](c, req).Topics[0].Partitions[0]
+		require.Equal(t, test.code, got.ErrorCode, "timestamp %d", test.timestamp)
+		require.Equal(t, test.offsets, slices.Concat(got.OldStyleOffsets), "timestamp %d, at most %d", test.timestamp, test.most)
+	}
 }
 
 func TestNamedOffsetsNeedTheirVersion(t *testing.T) {

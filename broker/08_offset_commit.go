@@ -8,13 +8,17 @@ import (
 	"github.com/tidemark-io/tidemark/coordinator"
 )
 
-// # OffsetCommit (8): versions 2-10
+// # OffsetCommit (8): versions 1-10
 //
 // Stores offsets of a group, for a member of its generation, or for nobody (generation -1) when the group has no members. It
 // is answered when the offsets are durable, with exactly the topics and partitions that were asked. An offset is stored
 // with the id of its topic, so that it does not count for a topic that is later made under the same name. Offsets are not
 // held against the log, and negative ones are stored as they are.
 //
+// Kafka 4 begins with version 2. Version 1 is what Sarama sends until it is told that the server is a Kafka 2.3 or later, which
+// few who use it do.
+//
+//	v1   a time of each commit, which is not looked at
 //	v2   retention time, until v4: when the offsets expire; -1 is the server's rule
 //	v3   throttle time
 //	v6   leader epochs
@@ -29,11 +33,12 @@ import (
 // NOT_COORDINATOR.
 func offsetCommitAPI() api {
 	return api{
-		key: 8, name: "OffsetCommit", min: 2, max: 10, served: 2, flexible: 8,
+		key: 8, name: "OffsetCommit", min: 1, max: 10, served: 1, flexible: 8,
 		shape: shape{
-			text(), fixed(4), text(), text().since(7), fixed(8).until(4), // group, generation, member, instance, retention
+			text(), fixed(4), text(), text().since(7), // group, generation, member, instance
+			fixed(8).since(2).until(4), // retention
 			list(250, text().until(9), fixed(16).since(10), list(500,
-				fixed(4+8), fixed(4).since(6), text())), // index, offset, leader epoch, metadata
+				fixed(4+8), fixed(8).until(1), fixed(4).since(6), text())), // index, offset, time, leader epoch, metadata
 		},
 		handle: decoding(kmsg.NewPtrOffsetCommitRequest, (*call).offsetCommit),
 	}
@@ -43,7 +48,7 @@ func (c *call) offsetCommit(req *kmsg.OffsetCommitRequest) (answer, error) {
 	commit := &coordinator.Commit{
 		Group: req.Group, MemberID: req.MemberID, InstanceID: known(req.InstanceID), Generation: req.Generation, RetentionMs: -1,
 	}
-	if c.version <= 4 {
+	if c.version >= 2 && c.version <= 4 {
 		commit.RetentionMs = req.RetentionTimeMillis
 	}
 	topics := c.server.backend.Topics()

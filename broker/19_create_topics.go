@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-io/tidemark/topicconfig"
 )
 
-// # CreateTopics (19): versions 2-7
+// # CreateTopics (19): versions 0-7
 //
 // Creates topics, each on its own merits, and answers when they can be used. validate_only makes the same checks and gives
 // the same answer without creating anything. A partition or replica count of -1 takes the server's default. Unknown and
@@ -21,6 +21,10 @@ import (
 // Streams ask for 3 by default, and says nothing about how many copies there are. The answer and Metadata tell the
 // replicas that there really are.
 //
+// Kafka 4 begins with version 2; kafka-go's connections send version 0.
+//
+//	v1  validate only; error messages
+//	v2  throttle time
 //	v4  -1 for counts
 //	v5  flexible; counts and settings in the answer
 //	v7  topic ids
@@ -32,12 +36,12 @@ import (
 // which the topic may exist.
 func createTopicsAPI() api {
 	return api{
-		key: 19, name: "CreateTopics", min: 2, max: 7, served: 2, flexible: 5,
+		key: 19, name: "CreateTopics", min: 0, max: 7, served: 0, flexible: 5,
 		shape: shape{
 			list(1000, text(), fixed(4+2), // name, counts
 				list(100, fixed(4), listOf(4, fixed(4))), // assignment: partition, replicas
 				list(250, text(), text())),               // settings: name, value
-			fixed(4 + 1), // time-out, validate only
+			fixed(4), fixed(1).since(1), // time-out, validate only
 		},
 		handle: decoding(kmsg.NewPtrCreateTopicsRequest, (*call).createTopics),
 	}

@@ -4,10 +4,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// # DeleteTopics (20): versions 1-6
+// # DeleteTopics (20): versions 0-6
 //
 // Deletes topics, each on its own merits, and answers when they are gone for every client.
 //
+// Kafka 4 begins with version 1; kafka-go's connections send version 0.
+//
+//	v1  throttle time
 //	v3  TOPIC_DELETION_DISABLED (before, INVALID_REQUEST)
 //	v4  flexible
 //	v5  error messages
@@ -18,7 +21,7 @@ import (
 // which the topic may be gone.
 func deleteTopicsAPI() api {
 	return api{
-		key: 20, name: "DeleteTopics", min: 1, max: 6, served: 1, flexible: 4,
+		key: 20, name: "DeleteTopics", min: 0, max: 6, served: 0, flexible: 4,
 		shape: shape{
 			list(400, text(), fixed(16)).since(6),
 			listOf(400, text()).until(5),

@@ -24,7 +24,7 @@ func deleteByName(version int16, names ...string) *kmsg.DeleteTopicsRequest {
 func TestDeleteTopicsByNameInEveryVersion(t *testing.T) {
 	r := newRig(t)
 	c := r.dial()
-	for version := int16(1); version <= 6; version++ {
+	for version := int16(0); version <= 6; version++ {
 		topic := r.topic("t", 2, nil)
 		resp := do[*kmsg.DeleteTopicsResponse](c, deleteByName(version, "t", "nowhere", "twice", "twice"))
 		require.Len(t, resp.Topics, 3)

@@ -222,7 +222,7 @@ func TestT25_ACommitIsMirroredAndFetchedAtEveryVersion(t *testing.T) {
 	r := newGroupRig(t)
 	topic := r.topic("t", 2, nil)
 	c := r.dial()
-	for version := int16(2); version <= 10; version++ {
+	for version := int16(1); version <= 10; version++ {
 		group := fmt.Sprintf("g%d", version)
 		commit := commitRequest(version, group, "", -1, topic, 1, int64(version))
 		unknown := commit.Topics[0].Partitions[0]
@@ -312,7 +312,7 @@ func TestWhatAnUnknownGroupIsCalledDependsOnTheVersion(t *testing.T) {
 	r := newGroupRig(t)
 	topic := r.topic("t", 1, nil)
 	c := r.dial()
-	for version := int16(2); version <= 10; version++ {
+	for version := int16(1); version <= 10; version++ {
 		want := codeIllegalGeneration
 		if version >= 9 {
 			want = codeGroupIDNotFound
