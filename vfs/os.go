@@ -17,8 +17,8 @@ const (
 // the working directory. New files and directories are readable by the group and by nobody else.
 //
 // Every descriptor is close-on-exec, interrupted calls are tried again, and short writes are continued. On Linux a file
-// is also a [Preallocator], [VectorWriter], [SocketSender] and [WriteBacker], and the file system is a [SpaceReporter];
-// elsewhere it is not, and callers that ask by type assertion take their portable way.
+// is also a [Preallocator], [VectorWriter], [SocketSender] and [WriteBacker], and the file system is a [SpaceReporter] and
+// a [VolumeOpener]; elsewhere it is not, and callers that ask by type assertion take their portable way.
 func OS() FS { return osFS{} }
 
 type osFS struct{}

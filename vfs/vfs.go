@@ -121,3 +121,23 @@ type WriteBacker interface {
 type SpaceReporter interface {
 	Space(name string) (free, total int64, err error)
 }
+
+// VolumeOpener is an [FS] that can make durable in one call everything that is on the file system of a directory. The error
+// matches [errors.ErrUnsupported] where that is not possible, or is not known to say what went wrong.
+type VolumeOpener interface {
+	OpenVolume(dir string) (Volume, error)
+}
+
+// Volume is the file system that a directory is on, to sync many files of it at once.
+type Volume interface {
+	// Holds reports whether a file or directory is on it.
+	Holds(name string) (bool, error)
+
+	// Sync makes durable all files and names on the file system, whoever wrote them, as they were before the call. It writes
+	// the dirty pages of everybody, so it is not for what somebody waits for. An error says that something which was written
+	// since the volume was opened, or since the last Sync, may not be durable, and not what: then every file has to be synced by
+	// itself. Who opens the volume after a write learns nothing of that write.
+	Sync() error
+
+	io.Closer
+}

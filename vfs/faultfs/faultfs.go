@@ -11,9 +11,9 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// FS is a file system whose calls can fail. It is a [vfs.FS], and a [vfs.SpaceReporter] that answers with an error that
-// matches [errors.ErrUnsupported] when what it wraps is none. Its files have exactly those optional interfaces that the
-// wrapped files have.
+// FS is a file system whose calls can fail. It is a [vfs.FS], and a [vfs.SpaceReporter] and [vfs.VolumeOpener] that answer
+// with an error that matches [errors.ErrUnsupported] when what it wraps is none. Its files have exactly those optional
+// interfaces that the wrapped files have.
 type FS struct {
 	base vfs.FS
 

@@ -57,6 +57,8 @@ const (
 	OpSendTo
 	// OpWriteBack is WriteBacker.WriteBack.
 	OpWriteBack
+	// OpSyncVolume is Volume.Sync. The other calls of a volume count as those of a file or a directory.
+	OpSyncVolume
 
 	kinds // how many there are
 )
@@ -74,7 +76,7 @@ func Kinds() []Kind {
 func (k Kind) IsWrite() bool {
 	switch k {
 	case OpCreate, OpRemove, OpRename, OpLink, OpMkdirAll, OpChtimes, OpSyncDir, OpLock,
-		OpWriteAt, OpTruncate, OpSync, OpPreallocate, OpWriteVectorAt, OpWriteBack:
+		OpWriteAt, OpTruncate, OpSync, OpPreallocate, OpWriteVectorAt, OpWriteBack, OpSyncVolume:
 		return true
 	case OpOpen, OpList, OpStat, OpUnlock, OpSpace, OpReadAt, OpFileStat, OpClose, OpSendTo:
 		return false
@@ -131,6 +133,8 @@ func (k Kind) String() string {
 		return "send"
 	case OpWriteBack:
 		return "writeback"
+	case OpSyncVolume:
+		return "syncfs"
 	}
 	return fmt.Sprintf("kind %d", int(k))
 }

@@ -149,12 +149,17 @@ func checkRange(off, n int64) error {
 
 func (h *handle) Sync() error {
 	return h.use("sync", func() error {
-		h.file.mu.Lock()
-		defer h.file.mu.Unlock()
-		h.file.mu.sync()
-		h.file.mu.syncedMtime = h.file.mu.mtime
+		h.file.sync()
 		return nil
 	})
+}
+
+// sync makes the file's bytes durable.
+func (f *file) sync() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.sync()
+	f.mu.syncedMtime = f.mu.mtime
 }
 
 // DropUnsynced does what Linux does when a sync fails: what it should have written stays readable and counts as written,
@@ -164,6 +169,7 @@ func (h *handle) DropUnsynced() {
 	h.file.mu.Lock()
 	defer h.file.mu.Unlock()
 	h.file.mu.drop()
+	h.fs.lost.Add(1)
 }
 
 func (h *handle) Stat() (fs.FileInfo, error) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -17,9 +18,10 @@ import (
 var ErrKilled = errors.New("file system was killed")
 
 // FS is a file system in memory: a [vfs.FS] whose root directory exists. Relative names count from the root. Its files
-// are also [vfs.VectorWriter]s.
+// are also [vfs.VectorWriter]s, and it is a [vfs.VolumeOpener].
 type FS struct {
-	now func() time.Time
+	now  func() time.Time
+	lost atomic.Int64 // calls of DropUnsynced
 
 	// mu guards the tree. File operations hold it for reading, so that a crash sees one moment of all files.
 	mu struct {

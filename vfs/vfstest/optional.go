@@ -224,3 +224,29 @@ func testSpace(t *testing.T, s *suite) {
 	_, _, err = r.Space(s.path("missing"))
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
+
+func testVolume(t *testing.T, s *suite) {
+	o, ok := s.FS.(vfs.VolumeOpener)
+	if !ok {
+		return
+	}
+	v, err := o.OpenVolume(s.dir)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, v.Close()) })
+	f := s.open("f", vfs.CreateNew)
+	_, err = f.WriteAt([]byte("bytes"), 0)
+	require.NoError(t, err)
+	for range 2 {
+		require.NoError(t, v.Sync())
+	}
+	holds, err := v.Holds(s.path("f"))
+	require.NoError(t, err)
+	require.True(t, holds)
+	_, err = v.Holds(s.path("missing"))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = o.OpenVolume(s.path("missing"))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}

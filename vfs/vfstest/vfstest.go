@@ -54,6 +54,7 @@ func Run(t *testing.T, newFS NewFS) {
 		{"sending to a closed connection", testSendClosed},
 		{"sending after the deadline", testSendDeadline},
 		{"free space", testSpace},
+		{"sync of a volume", testVolume},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			fsys, dir := newFS(t)
