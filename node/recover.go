@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math"
-	"path"
 	"slices"
 	"strings"
 
@@ -16,9 +14,7 @@ import (
 	"github.com/tidemark-io/tidemark/kafkalog"
 	"github.com/tidemark-io/tidemark/logdir"
 	"github.com/tidemark-io/tidemark/meta"
-	"github.com/tidemark-io/tidemark/objstore"
 	"github.com/tidemark-io/tidemark/partition"
-	"github.com/tidemark-io/tidemark/stream"
 	"github.com/tidemark-io/tidemark/vfs"
 	"github.com/tidemark-io/tidemark/vfs/overlay"
 )
@@ -36,8 +32,10 @@ type RecoverPlan struct {
 	// NextProducerID is from where producer ids are given out: above all that earlier servers gave out, as long as they gave
 	// out less than a thousand a second since 1970.
 	NextProducerID uint64 `json:"next_producer_id"`
-	// Objects is how many objects of streams are in the bucket that was named.
-	Objects int `json:"objects"`
+	// Streams is what the bucket tells that was named; nil: there is nothing of streams in it.
+	Streams *RecoveredStreams `json:"streams"`
+
+	identity string // the cluster's id by the directory; empty: it has none
 }
 
 // RecoveredTopic is a topic as its directories tell of it.
@@ -70,17 +68,20 @@ type LeftDirectory struct {
 	Reason string `json:"reason"`
 }
 
-// StreamsLostError says that a bucket holds streams whose metadata is lost. It cannot be made again from the objects: which
-// of them were replaced by others, and where streams were trimmed, is said nowhere else.
+// StreamsLostError says that a bucket holds streams whose metadata is lost and cannot be made again from the objects unless
+// something is left out.
 type StreamsLostError struct {
 	Store   string
-	Objects int
+	Objects int   // that are damaged or unclear
+	Err     error // a [*stream.RebuildError]
 }
 
 func (e *StreamsLostError) Error() string {
-	return fmt.Sprintf("%s holds %d objects of streams, and their metadata cannot be made again from them: restore a backup with "+
-		"'tidemark restore'", e.Store, e.Objects)
+	return fmt.Sprintf("%s: %v; restore a backup with 'tidemark restore', mend them, or leave out what is damaged", e.Store, e.Err)
 }
+
+// Unwrap returns what is damaged.
+func (e *StreamsLostError) Unwrap() error { return e.Err }
 
 // RecoverOptions say how metadata is made again.
 type RecoverOptions struct {
@@ -88,14 +89,24 @@ type RecoverOptions struct {
 	Execute bool
 	// Store is the URL of the bucket that the streams of the cluster were in; empty: there were none.
 	Store string
+	// NodeID is the node of a directory that does not say which it is of.
+	NodeID int32
+	// LeaveOut has streams made again without objects and logs that are damaged or unclear. The plan says which.
+	LeaveOut bool
 	// Progress is told how many of all logs have been read. It may be called by several goroutines at once. Nil: nobody is.
 	Progress func(done, total int)
+	// ObjectProgress is told how many of the bucket's objects have been read. Nil: nobody is.
+	ObjectProgress func(done, total int)
 }
 
 // RecoverMeta makes the metadata file of a data directory again from what is in it: the names and ids of topics from
-// directories, leader epochs from the logs. Settings of topics, quotas and whatever else was only in the metadata are lost.
-// The file is there as a whole or, after a crash, not at all. Errors to match: [fs.ErrExist] when there is a metadata file,
-// [*StreamsLostError], vfs.ErrLocked when a server has the directory.
+// directories, leader epochs from the logs, and streams from the bucket that holds them. Settings of topics, quotas and
+// whatever else was only in the metadata are lost; what is of streams is said at [RecoveredStreams].
+//
+// The file is there as a whole or, after a crash, not at all. The bucket of streams is only read unless it is executed: then
+// records that only a write-ahead log holds are put into objects first, and no server may use the bucket. Errors to match:
+// [fs.ErrExist] when there is a metadata file, [*StreamsLostError], with the plan, vfs.ErrLocked when a server has the
+// directory.
 func RecoverMeta(ctx context.Context, name string, o RecoverOptions) (*RecoverPlan, error) {
 	target := MetaSource{DataDir: name}
 	d, err := lockDataDir(ctx, name, o.Execute)
@@ -106,21 +117,33 @@ func RecoverMeta(ctx context.Context, name string, o RecoverOptions) (*RecoverPl
 	if there, err := target.exists(ctx); err != nil || there {
 		return nil, errors.Join(err, existsError(there, target))
 	}
-	plan := &RecoverPlan{Target: target.String(), ClusterID: d.clusterID(""), NodeID: d.node, Left: d.unused()}
+	if d.identity.ClusterID == "" {
+		d.node = o.NodeID
+	}
+	now := Config{}.withDefaults().Now()
+	plan := &RecoverPlan{
+		Target: target.String(), ClusterID: d.clusterID(""), NodeID: d.node, Left: d.unused(), identity: d.identity.ClusterID,
+	}
 	plan.Topics, plan.Left = d.recoverTopics(plan.Left)
 	if err := d.readLogs(ctx, plan.Topics, o.Progress); err != nil {
 		return nil, err
 	}
-	state, err := plan.state(Config{}.withDefaults().Now().UnixMilli())
+	state, err := plan.state(now.UnixMilli())
 	if err != nil {
 		return nil, err
 	}
 	plan.NextProducerID = state.NextProducerID()
-	if err := plan.lookForStreams(ctx, o.Store); err != nil {
+	streams, err := plan.recoverStreams(ctx, o, now)
+	if err != nil {
 		return plan, err
 	}
 	if !o.Execute {
 		return plan, nil
+	}
+	if !streams.isEmpty() {
+		if state, err = streams.execute(ctx, o.Store, plan.ClusterID, state, scratchFile(name)); err != nil {
+			return plan, err
+		}
 	}
 	return plan, target.install(ctx, plan.ClusterID, state)
 }
@@ -276,46 +299,4 @@ func (plan *RecoverPlan) leaderEpoch() int32 {
 		}
 	}
 	return min(highest, math.MaxInt32-1) + 1
-}
-
-// lookForStreams counts objects of streams in a bucket, and refuses to go on without what they need.
-func (plan *RecoverPlan) lookForStreams(ctx context.Context, url string) error {
-	if url == "" {
-		return nil
-	}
-	store, err := ReadObjects(ctx, url)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	for request := (objstore.ListRequest{}); ; {
-		page, err := store.List(ctx, request)
-		if err != nil {
-			return err
-		}
-		for _, o := range page.Objects {
-			if isOfStreams(o.Key) {
-				plan.Objects++
-			}
-		}
-		if request.Token = page.Next; request.Token == "" {
-			break
-		}
-	}
-	if plan.Objects > 0 {
-		return &StreamsLostError{Store: store.String(), Objects: plan.Objects}
-	}
-	return nil
-}
-
-// isOfStreams reports whether a key is that of a data object or of a write-ahead log.
-func isOfStreams(key string) bool {
-	if strings.Contains(key, "/_kafka_") && strings.Contains(key, "/wal/") {
-		return true
-	}
-	_, err := stream.ParseDataKey(path.Base(path.Dir(key)), key)
-	return err == nil
 }

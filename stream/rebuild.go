@@ -61,7 +61,10 @@ type Rebuilt struct {
 	Replaced []catalog.ObjectID
 	// Copies are objects of which only a part is needed: [Rebuilt.WriteCopies] makes the new ones.
 	Copies []RebuildCopy
-	// Logged is how many records, in bytes of payload, are to be recovered from write-ahead logs.
+	// LogEnds are where streams end whose records go on in a log.
+	LogEnds map[catalog.StreamID]int64
+	// LoggedRecords, of LoggedBytes of payload, are those that are to be recovered from write-ahead logs, some of which objects
+	// may hold too.
 	LoggedRecords, LoggedBytes int64
 	// Findings are what a person should know.
 	Findings []RebuildFinding
@@ -128,7 +131,7 @@ func Rebuild(ctx context.Context, o RebuildOptions) (*Rebuilt, error) {
 	o.Namespace = cmp.Or(o.Namespace, DefaultNamespace)
 	b := &rebuilder{
 		RebuildOptions: o, objects: map[catalog.ObjectID]*foundObject{}, streams: map[catalog.StreamID]*foundStream{},
-		made: &Rebuilt{Cluster: o.Cluster}, highestObject: catalog.NoObject, highestStream: -1,
+		made: &Rebuilt{Cluster: o.Cluster, LogEnds: map[catalog.StreamID]int64{}}, highestObject: catalog.NoObject, highestStream: -1,
 	}
 	for _, step := range []func(context.Context) error{b.readObjects, b.readLogs, b.readEpochs} {
 		if err := step(ctx); err != nil {

@@ -39,6 +39,7 @@ func (b *rebuilder) takeStream(s *foundStream, chosen chain) {
 	}
 	if s.goesOn() && s.log.to > s.end {
 		row.Opened, row.Node = true, s.log.node
+		b.made.LogEnds[s.id] = s.log.to
 		b.made.LoggedRecords += s.log.records
 		b.made.LoggedBytes += s.log.bytes
 	}
