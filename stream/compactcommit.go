@@ -10,6 +10,15 @@ import (
 // blocks reads for this compactor.
 func (c *compactor) blocks() blockSource { return blockSource{c.data, c.namespace, c.throttle} }
 
+// prepare reserves ids, however often it must ask. A try whose reply was lost costs ids that expire unused (GC-4).
+func (c *compactor) prepare(ctx context.Context, n int) (first catalog.ObjectID, err error) {
+	err = retry(ctx, func() (err error) {
+		first, err = c.catalog.PrepareObjects(ctx, c.node, n, c.config.prepareTTL)
+		return err
+	})
+	return first, err
+}
+
 // settle repeats a commit until its outcome is known, and then removes what was written in vain. An outcome that stays
 // unknown, because ctx ends, leaves everything as it is: the ids expire if they were not committed (GC-4).
 func (c *compactor) settle(ctx context.Context, written []catalog.ObjectID, commit func() error) error {

@@ -2,8 +2,10 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/tidemark-io/tidemark/objstore"
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
@@ -22,12 +24,12 @@ func (c *compactor) merge(ctx context.Context, v streamView, group []catalog.Str
 	for _, o := range group {
 		change.Sources, change.Operations = append(change.Sources, o.Object), append(change.Operations, catalog.Delete)
 	}
-	if change.Object, err = c.catalog.PrepareObjects(ctx, c.node, 1, c.config.prepareTTL); err != nil {
+	if change.Object, err = c.prepare(ctx, 1); err != nil {
 		return err
 	}
 	if change.Size, err = c.copyBlocks(ctx, change.Object, blocks); err != nil {
 		c.discard(ctx, []catalog.ObjectID{change.Object})
-		return c.skipDamagedSource(err)
+		return c.skipDamagedSource(v.ID, change.Sources, err)
 	}
 	return c.commitObjects(ctx, "minor", change, moved{planOutput{blocks: blocks}.bytes(), change.Size, begun})
 }
@@ -86,7 +88,7 @@ func (c *compactor) link(ctx context.Context, v streamView, kind string, group [
 	}
 	change.Start, change.End = composite.Entries[0].Start, composite.Entries[len(composite.Entries)-1].End()
 	change.Size = composite.LinkedBytes()
-	if change.Object, err = c.catalog.PrepareObjects(ctx, c.node, 1, c.config.prepareTTL); err != nil {
+	if change.Object, err = c.prepare(ctx, 1); err != nil {
 		return err
 	}
 	if err := c.put(ctx, change.Object, b); err != nil {
@@ -140,6 +142,7 @@ func (c *compactor) commitObjects(ctx context.Context, kind string, change catal
 	if err := c.settle(ctx, written, func() error { return c.catalog.CompactStream(ctx, c.node, change) }); err != nil {
 		return err
 	}
+	c.damaged.sound(change.Sources)
 	c.events.compacted(CompactedEvent{
 		Kind: kind, Stream: change.Stream, Sources: len(change.Sources), Outputs: len(written),
 		BytesRead: m.read, BytesWritten: m.written, Took: time.Since(m.begun),
@@ -147,10 +150,16 @@ func (c *compactor) commitObjects(ctx context.Context, kind string, change catal
 	return nil
 }
 
-// skipDamagedSource is nil if an object was found to be damaged while its blocks were copied.
-func (c *compactor) skipDamagedSource(err error) error {
-	if id, found := c.damagedSource(err); found {
-		return c.skipDamaged(id, err)
+// skipDamagedSource is nil if an object was found to be damaged while its blocks were copied, or if somebody replaced it.
+func (c *compactor) skipDamagedSource(s catalog.StreamID, sources []catalog.ObjectID, err error) error {
+	if id, found := c.damagedSource(err); found && errors.Is(err, objstore.ErrNotFound) {
+		err = &missingError{id, err}
+		if now, ok := c.viewStream(s); ok && !now.has(id) {
+			return err // which is passed over
+		}
+	}
+	if c.noteDamagedSource(sources, err) {
+		return nil
 	}
 	return err
 }

@@ -21,7 +21,7 @@ const (
 // objectRound runs one pass over the objects of one stream: what is dead is dropped, small objects are merged, and in a
 // major pass the others are linked by composites (CP-13 to CP-16). It does nothing if the node does not lead the stream.
 //
-// Each step is decided from a view of its own, and a step that meets a change made meanwhile ends the pass without error.
+// Each step is decided from a view of its own, and a step that meets a change made meanwhile ends without error.
 func (c *compactor) objectRound(ctx context.Context, s catalog.StreamID, major bool) error {
 	if err := c.objectTurn.take(ctx); err != nil {
 		return err
@@ -32,13 +32,21 @@ func (c *compactor) objectRound(ctx context.Context, s catalog.StreamID, major b
 		steps = append(steps, c.linkAll)
 	}
 	for _, step := range steps {
-		v, ok := c.viewStream(s)
-		if !ok {
-			return nil
+		if err := c.aroundDamage(ctx, func() error { return c.runStep(ctx, s, step) }); err != nil {
+			return err
 		}
-		if err := step(ctx, v); err != nil {
-			return c.passOver(s, err)
-		}
+	}
+	return nil
+}
+
+// runStep runs a step of a pass on a view of its own.
+func (c *compactor) runStep(ctx context.Context, s catalog.StreamID, step func(context.Context, streamView) error) error {
+	v, ok := c.viewStream(s)
+	if !ok {
+		return nil
+	}
+	if err := step(ctx, v); err != nil {
+		return c.passOver(s, err)
 	}
 	return nil
 }
@@ -80,10 +88,13 @@ func (c *compactor) passOver(s catalog.StreamID, err error) error {
 		}
 	}
 	var gone *missingError
-	if errors.As(err, &gone) && !now.has(gone.object) {
+	switch {
+	case !errors.As(err, &gone):
+		return err
+	case !now.has(gone.object):
 		return nil
 	}
-	return err
+	return c.skipDamaged(gone.object, err)
 }
 
 func (v streamView) has(id catalog.ObjectID) bool {
@@ -187,10 +198,11 @@ func (c *compactor) rebuildFirst(ctx context.Context, v streamView) error {
 	if len(live) == 0 || !live[0].Attributes.IsComposite() || c.damaged.has(live[0].Object) || live[0].Size <= c.config.deadBytes {
 		return nil
 	}
-	layout, err := c.layout(ctx, live[0])
-	if err != nil {
-		return c.skipDamaged(live[0].Object, err)
+	layouts, err := c.layouts(ctx, live[:1])
+	if layouts == nil {
+		return err
 	}
+	layout := layouts[0]
 	dead := int64(0)
 	for _, e := range layout.entries {
 		if e.End() <= v.Start {
@@ -204,7 +216,7 @@ func (c *compactor) rebuildFirst(ctx context.Context, v streamView) error {
 }
 
 // layouts reads the indexes of a group, a few at a time. There are none if an object is damaged: the group is left as it is
-// then, and the next pass makes groups without that object.
+// then, and the step runs again without that object.
 func (c *compactor) layouts(ctx context.Context, group []catalog.StreamObjectState) ([]objectLayout, error) {
 	layouts, errs := make([]objectLayout, len(group)), make([]error, len(group))
 	err := parallel.Each(ctx, len(group), readers, func(i int) { layouts[i], errs[i] = c.layout(ctx, group[i]) })
@@ -212,7 +224,11 @@ func (c *compactor) layouts(ctx context.Context, group []catalog.StreamObjectSta
 		return nil, err
 	}
 	for i, o := range group {
-		if errs[i] != nil {
+		var gone *missingError
+		switch {
+		case errors.As(errs[i], &gone):
+			return nil, errs[i] // is it still in use?
+		case errs[i] != nil:
 			return nil, c.skipDamaged(o.Object, errs[i])
 		}
 	}
@@ -235,7 +251,7 @@ func (c *compactor) layout(ctx context.Context, o catalog.StreamObjectState) (ob
 // everythingLives has every stream exist from the beginning.
 func everythingLives(catalog.StreamID) (int64, bool) { return math.MinInt64, true }
 
-// skipDamaged is nil for a damaged object, which is left out from now on.
+// skipDamaged is nil for a damaged object, which is left out for a while.
 func (c *compactor) skipDamaged(id catalog.ObjectID, err error) error {
 	if c.noteDamaged(id, err) {
 		return nil

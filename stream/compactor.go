@@ -2,9 +2,6 @@ package stream
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"sync"
 	"time"
 
 	"github.com/tidemark-io/tidemark/objstore"
@@ -87,6 +84,7 @@ type compactor struct {
 }
 
 func newCompactor(o compactorOptions) *compactor {
+	o.data = newPatientStore(o.data, compactPatience(), o.events.CompactionRetried)
 	return &compactor{
 		compactorOptions: o, config: o.cfg.compaction(), throttle: newThrottle(o.cfg.CompactBandwidth), plan: planCompaction,
 		setTurn: newTurn(), objectTurn: newTurn(),
@@ -109,46 +107,3 @@ func (t turn) take(ctx context.Context) error {
 }
 
 func (t turn) give() { <-t }
-
-// damagedObjects are those that were found not to be what was written. They stay as they are, for a repair, and what could
-// be compacted with them is not held up. It is safe for concurrent use.
-type damagedObjects struct {
-	mu  sync.Mutex
-	ids map[catalog.ObjectID]bool
-}
-
-func (d *damagedObjects) has(id catalog.ObjectID) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.ids[id]
-}
-
-func (d *damagedObjects) add(id catalog.ObjectID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.ids == nil {
-		d.ids = map[catalog.ObjectID]bool{}
-	}
-	d.ids[id] = true
-}
-
-// noteDamaged reports whether an error says that an object is damaged; it is left out from now on then, and told.
-func (c *compactor) noteDamaged(id catalog.ObjectID, err error) bool {
-	var version *VersionError
-	if !errors.Is(err, ErrCorrupt) && !errors.As(err, &version) {
-		return false
-	}
-	c.damaged.add(id)
-	c.events.compactionFailed(fmt.Errorf("object %d is left out of compaction: %w", id, err))
-	return true
-}
-
-// damagedSource returns the object that an error of a copy says is damaged.
-func (c *compactor) damagedSource(err error) (id catalog.ObjectID, found bool) {
-	var damage *CorruptError
-	if !errors.As(err, &damage) {
-		return 0, false
-	}
-	id, bad := ParseDataKey(c.namespace, damage.Object)
-	return id, bad == nil
-}

@@ -24,15 +24,23 @@ func (c *compactor) runSets(ctx context.Context, stop func()) {
 	if c.config.interval <= 0 {
 		return
 	}
+	failures := 0
 	for next := c.config.interval; pause(ctx, next) == nil; {
 		more, err := c.setRound(ctx)
 		if c.ends(ctx, err, stop) {
 			return
 		}
-		next = c.config.interval
-		if more {
+		switch {
+		case retriable(err): // an upload in parts, say, that has to begin anew
+			next = min(c.config.repeat<<min(failures, 16), c.config.interval)
+			failures++
+			continue
+		case more:
 			next = c.config.repeat
+		default:
+			next = c.config.interval
 		}
+		failures = 0
 	}
 }
 

@@ -78,7 +78,11 @@ func (c *compactor) compactSets(
 	if err != nil || plan.isEmpty() {
 		return nil, false, err
 	}
-	return plan.sources, left || cut || len(plan.excluded) > 0, c.carryOut(ctx, v, "set", plan)
+	err = c.carryOut(ctx, v, "set", plan)
+	if errors.Is(err, errLeftOut) {
+		return nil, true, nil
+	}
+	return plan.sources, left || cut || len(plan.excluded) > 0, err
 }
 
 // fit makes a plan whose commit fits into an entry of the metadata log: with lower limits, if need be (CP-10).
@@ -128,7 +132,7 @@ func filterRanges(ranges []catalog.Range, live liveFrom) []catalog.Range {
 }
 
 // loadSets reads the indexes of objects, as many as may be held. Objects without live ranges are not read. Those that are
-// damaged are left out, now and later, and told.
+// damaged are left out for a while, and told.
 func (c *compactor) loadSets(
 	ctx context.Context, v catalog.View, sets []catalog.StreamSetState,
 ) (objects []planObject, left bool, err error) {
@@ -147,9 +151,9 @@ func (c *compactor) loadSets(
 			case err == nil:
 				objects = append(objects, loaded[i])
 				entries += len(loaded[i].entries)
-			case c.noteDamaged(s.Object, err):
 			case errors.Is(err, objstore.ErrNotFound) && !isSet(c.catalog.View(), s.Object):
 				left = true // somebody replaced it after the view was taken
+			case c.noteDamaged(s.Object, err):
 			default:
 				return nil, false, err
 			}
@@ -202,7 +206,7 @@ func (c *compactor) splitOldSets(
 			if err == nil {
 				err = c.carryOut(ctx, v, "split", plan)
 			}
-			if err != nil {
+			if err != nil && !errors.Is(err, errLeftOut) {
 				return err
 			}
 		}

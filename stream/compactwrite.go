@@ -16,8 +16,11 @@ import (
 // (CP-9).
 var errUncovered = errors.New("compaction would lose data")
 
+// errLeftOut is a source that turned out to be damaged. It was told, and is left out of the next plan.
+var errLeftOut = errors.New("a source of the compaction is damaged")
+
 // carryOut writes what a plan says and commits it: all of it, or nothing (CP-7 to CP-10). It is no error when somebody else
-// replaced a source meanwhile: the next round sees what is left.
+// replaced a source meanwhile: the next round sees what is left. errLeftOut if a source is damaged.
 func (c *compactor) carryOut(ctx context.Context, v catalog.View, kind string, plan compactionPlan) error {
 	begun := time.Now()
 	w := setWriter{compactor: c, commit: catalog.Commit{Object: catalog.NoObject, Compacted: plan.sources}}
@@ -28,9 +31,6 @@ func (c *compactor) carryOut(ctx context.Context, v catalog.View, kind string, p
 	}
 	if err != nil {
 		c.discard(ctx, w.ids)
-		if id, found := c.damagedSource(err); found {
-			c.damaged.add(id)
-		}
 	} else {
 		err = c.settle(ctx, w.ids, func() error { return c.catalog.Commit(ctx, c.node, w.commit) })
 	}
@@ -39,9 +39,13 @@ func (c *compactor) carryOut(ctx context.Context, v catalog.View, kind string, p
 			return nil
 		}
 	}
+	if c.noteDamagedSource(plan.sources, err) {
+		return errLeftOut
+	}
 	if err != nil {
 		return err
 	}
+	c.damaged.sound(plan.sources)
 	c.events.compacted(CompactedEvent{
 		Kind: kind, Stream: -1, Sources: len(plan.sources), Outputs: len(w.ids), Excluded: len(plan.excluded),
 		BytesRead: w.read, BytesWritten: w.written, Took: time.Since(begun),
@@ -91,7 +95,7 @@ func (w *setWriter) reserve(ctx context.Context, n int) error {
 	if n == 0 {
 		return nil
 	}
-	first, err := w.catalog.PrepareObjects(ctx, w.node, n, w.config.prepareTTL)
+	first, err := w.prepare(ctx, n)
 	if err != nil {
 		return err
 	}

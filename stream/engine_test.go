@@ -268,6 +268,7 @@ func (l *eventLog) events() Events {
 			l.last = e
 		},
 		PutRetried:      func(e PutRetriedEvent) { l.add("put again") },
+		ReadRetried:     func(e StoreRetriedEvent) { l.add("read again") },
 		WALDeleted:      func(e WALDeletedEvent) { l.add("deleted %d", len(e.Keys)) },
 		WALDeleteFailed: func(e FailedEvent) { l.add("delete failed") },
 		Failed:          func(e FailedEvent) { l.add("failed: %v", e.Err) },

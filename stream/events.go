@@ -24,9 +24,14 @@ type Events struct {
 	// Uploaded tells that a block of the log cache is committed, UploadRetried that a step of an upload is tried again.
 	Uploaded      func(UploadedEvent)
 	UploadRetried func(UploadRetriedEvent)
-	// Compacted tells of a commit that replaced objects by others, CompactionFailed of a round that will be tried again.
-	Compacted        func(CompactedEvent)
-	CompactionFailed func(FailedEvent)
+	// ReadRetried tells that the data store failed for now under a read, which is tried again.
+	ReadRetried func(StoreRetriedEvent)
+	// Compacted tells of a commit that replaced objects by others. CompactionRetried tells that a call of the data store is
+	// made again, CompactionFailed of a round that will be tried again, and of an object that was found to be damaged and is
+	// left out for a while.
+	Compacted         func(CompactedEvent)
+	CompactionRetried func(StoreRetriedEvent)
+	CompactionFailed  func(FailedEvent)
 	// Cleaned tells of a round of the cleaner that did something.
 	Cleaned func(CleanedEvent)
 	// Failed tells, once, that the engine takes no appends from now on: close it, and open it again under a new epoch.

@@ -37,8 +37,8 @@ type Fetched struct {
 }
 
 // Fetch reads records (STR-2 to STR-4). An offset below the start or above the bound is an [*OffsetRangeError]; the bound
-// itself gives no records. It may read objects, and waits for them as long as ctx allows. Errors besides that: the
-// context's, the store's, [ErrWouldBlock], [ErrCorrupt], [ErrNotContinuous], [ErrClosed] and the engine's failure.
+// itself gives no records. It may read objects, and waits for them as long as ctx allows: a store that fails for now or
+// throttles is asked again for what is missing, for about 20 s. Errors besides that: the context's, the store's, [ErrWouldBlock], [ErrCorrupt], [ErrNotContinuous], [ErrClosed] and the engine's failure.
 func (s *Stream) Fetch(ctx context.Context, r FetchRequest) (Fetched, error) {
 	f, pending, err := s.beginFetch(r)
 	if err != nil {

@@ -136,6 +136,7 @@ func (e *Engine) run(start int64) {
 	e.uploader = newUploader(uploads)
 	e.reader = newObjectReader(readerOptions{
 		data: o.Data, catalog: o.Catalog, namespace: o.Namespace, cfg: o.Config, cache: e.cache,
+		retried: o.Events.ReadRetried,
 	})
 	e.startMaintenance()
 	e.all.Go(func() { e.trimmer.run(e.ctx) })

@@ -34,6 +34,8 @@ type readerOptions struct {
 	namespace string
 	cfg       Config
 	cache     *logCache
+	// retried is told of calls of the store that are made again; it may be nil.
+	retried func(StoreRetriedEvent)
 }
 
 // objectReader reads records from wherever they are (4.3):
@@ -65,6 +67,7 @@ type objectReader struct {
 
 func newObjectReader(options readerOptions) *objectReader {
 	ctx, cancel := context.WithCancel(context.Background())
+	options.data = newPatientStore(options.data, readPatience(), options.retried)
 	o := &objectReader{
 		readerOptions: options, cancel: cancel, readers: newReaderPool(), demand: budget.New(options.cfg.CacheBlockSize),
 		small: indexTail,
@@ -120,6 +123,8 @@ func (o *objectReader) close() {
 // the first one always. The caller has made sure that start is below end and that the range lies between the stream's
 // start and its confirm offset. With fast it returns what is in memory, and [ErrWouldBlock] if that is nothing. The result
 // is whole records without a gap, never empty. It is shared: nothing in it may change.
+//
+// What a store fails with for now is tried again for about 20 s, each request by itself.
 //
 // [ErrOffsetOutOfRange] if the stream was trimmed above start meanwhile; [ErrNotContinuous]; otherwise the error is the
 // context's, the store's, or says that an object is corrupt.

@@ -271,9 +271,9 @@ func TestBC8_AFailedLoadIsNotKept(t *testing.T) {
 	runRead(t, nil, func(t *testing.T, r *readTest) {
 		r.commit(10, 1)
 		for n := range 2 { // the index, the unit
-			r.store.SetInjector(faultstore.FailNth(n, objstore.ErrTransient))
+			r.store.SetInjector(faultstore.FailNth(n, objstore.ErrDenied))
 			_, err := r.read(t.Context(), 1, 0, 100, all, false)
-			require.ErrorIs(t, err, objstore.ErrTransient)
+			require.ErrorIs(t, err, objstore.ErrDenied)
 			r.store.SetInjector(nil)
 			require.Equal(t, bases(0, 100), r.get(1, 0, 100, all))
 			r.indexes = newIndexCache(r.indexes.ctx, &r.running, 1<<20, r.indexes.load)
@@ -294,7 +294,7 @@ func TestBC8_AFailedLoadOfOthersIsTriedAnew(t *testing.T) {
 				release := make(chan struct{})
 				r.store.SetInjector(func(op faultstore.Op) faultstore.Fault {
 					if op.Kind == objstore.OpReadRange && reads.Add(1) == failing {
-						return faultstore.Fault{Hook: func(context.Context) { <-release }, Err: objstore.ErrTransient}
+						return faultstore.Fault{Hook: func(context.Context) { <-release }, Err: objstore.ErrDenied}
 					}
 					return faultstore.Fault{}
 				})
@@ -307,7 +307,7 @@ func TestBC8_AFailedLoadOfOthersIsTriedAnew(t *testing.T) {
 				go func() { joined <- r.get(1, 0, 100, all) }()
 				synctest.Wait()
 				close(release)
-				require.ErrorIs(t, <-began, objstore.ErrTransient)
+				require.ErrorIs(t, <-began, objstore.ErrDenied)
 				require.Equal(t, bases(0, 100), <-joined)
 			})
 		})

@@ -1,0 +1,139 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/tidemark-io/tidemark/objstore"
+)
+
+// patience says how often a call of a store is made before its error counts, and how long the pauses are between two
+// tries: they double from least to most, and have up to as much again by chance.
+type patience struct {
+	tries       int
+	least, most time.Duration
+	// throttled takes the place of least when the store asks its callers to slow down.
+	throttled time.Duration
+}
+
+// readPatience is for somebody who waits for records: about 20 s, as long as the context allows.
+func readPatience() patience {
+	return patience{tries: 10, least: 50 * time.Millisecond, most: 3 * time.Second, throttled: 500 * time.Millisecond}
+}
+
+// compactPatience is for work that nobody waits for: about 2 min.
+func compactPatience() patience {
+	return patience{tries: 8, least: minRetry, most: 20 * time.Second, throttled: 5 * time.Second}
+}
+
+// delay is how long to wait after a try, counted from 0.
+func (p patience) delay(try int, err error) time.Duration {
+	least := p.least
+	if errors.Is(err, objstore.ErrThrottled) {
+		least = p.throttled
+	}
+	d := min(least<<min(try, 16), p.most)
+	return d + rand.N(d)
+}
+
+// StoreRetriedEvent describes a call of a store that failed for now and is made again.
+type StoreRetriedEvent struct {
+	Op    objstore.Op
+	Key   string
+	Try   int // from 1
+	Delay time.Duration
+	Err   error
+}
+
+// patientStore makes the calls that readers and compaction depend on again while the store fails for now: only that call,
+// so that nothing that came already is asked for again. What is not [objstore.Retriable] is told at once, and so is the end
+// of the context. Uploads in parts are begun again, but what fails later is their user's to do over.
+//
+// When the store throttles one call, no other one begins before that one's pause is over: a crowd of readers that goes on
+// would keep the store where it is. It is safe for concurrent use.
+type patientStore struct {
+	objstore.Store
+	patience patience
+	retried  func(StoreRetriedEvent) // may be nil
+
+	mu    sync.Mutex
+	until time.Time // no call begins before
+}
+
+func newPatientStore(s objstore.Store, p patience, retried func(StoreRetriedEvent)) *patientStore {
+	return &patientStore{Store: s, patience: p, retried: retried}
+}
+
+// Get is of [objstore.Store], as all that follow.
+func (s *patientStore) Get(ctx context.Context, key string) (b []byte, err error) {
+	err = s.do(ctx, objstore.OpGet, key, func() error { b, err = s.Store.Get(ctx, key); return err })
+	return b, err
+}
+
+func (s *patientStore) ReadRange(ctx context.Context, key string, p []byte, off int64) error {
+	return s.do(ctx, objstore.OpReadRange, key, func() error { return s.Store.ReadRange(ctx, key, p, off) })
+}
+
+func (s *patientStore) Head(ctx context.Context, key string) (info objstore.Info, err error) {
+	err = s.do(ctx, objstore.OpHead, key, func() error { info, err = s.Store.Head(ctx, key); return err })
+	return info, err
+}
+
+func (s *patientStore) Put(ctx context.Context, key string, data []byte) error {
+	return s.do(ctx, objstore.OpPut, key, func() error { return s.Store.Put(ctx, key, data) })
+}
+
+func (s *patientStore) Create(ctx context.Context, key string) (u objstore.Upload, err error) {
+	err = s.do(ctx, objstore.OpCreate, key, func() error { u, err = s.Store.Create(ctx, key); return err })
+	return u, err
+}
+
+// do makes a call until it succeeds, fails for good, or the patience or the context is at its end.
+func (s *patientStore) do(ctx context.Context, op objstore.Op, key string, call func() error) error {
+	for try := 0; ; try++ {
+		if err := s.waitForStore(ctx); err != nil {
+			return err
+		}
+		err := call()
+		if err == nil || !objstore.Retriable(err) || ctx.Err() != nil || try+1 >= s.patience.tries {
+			return err
+		}
+		delay := s.patience.delay(try, err)
+		if errors.Is(err, objstore.ErrThrottled) {
+			s.hold(delay)
+		}
+		if s.retried != nil {
+			s.retried(StoreRetriedEvent{Op: op, Key: key, Try: try + 1, Delay: delay, Err: err})
+		}
+		if pause(ctx, delay) != nil {
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+// hold lets no call begin for a while.
+func (s *patientStore) hold(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if until := time.Now().Add(d); until.After(s.until) {
+		s.until = until
+	}
+}
+
+// waitForStore waits until calls may begin.
+func (s *patientStore) waitForStore(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		left := time.Until(s.until)
+		s.mu.Unlock()
+		if left <= 0 {
+			return nil
+		}
+		if err := pause(ctx, left); err != nil {
+			return err
+		}
+	}
+}
