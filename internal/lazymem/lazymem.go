@@ -30,6 +30,10 @@ const (
 
 	// keepFor is how long a buffer that nobody asks for is kept, and up to as long again.
 	keepFor = 10 * time.Second
+
+	// roomy is by how many classes a kept buffer may be larger than what is asked for: sixteen times. The sizes of one
+	// client's requests differ by that much, and each would otherwise have buffers of its own.
+	roomy = 4
 )
 
 // Pool lends buffers. It is safe for concurrent use. Make one with [New], end it with [Pool.Close]. A zero Pool has no
@@ -40,7 +44,7 @@ type Pool struct {
 	mu       sync.Mutex
 	idle     [classes][]*Buffer // last in, first out: its pages are the likeliest to be in a processor's cache
 	least    [classes]int       // the fewest that were idle since the last trim
-	kept     int64              // bytes of what is idle
+	kept     int64              // bytes of what is idle that may be memory
 	mapped   int                // buffers, lent or idle
 	reserved int64              // bytes of address space of those
 	trimmer  *time.Timer        // runs while something is idle
@@ -49,12 +53,12 @@ type Pool struct {
 
 // limits are what a pool may have.
 type limits struct {
-	keep    int64 // bytes of idle buffers
+	keep    int64 // bytes of memory in idle buffers
 	buffers int   // mappings
 	space   int64 // bytes of address space
 }
 
-// New returns a pool that keeps at most the given number of bytes in buffers that are not lent.
+// New returns a pool that keeps at most the given number of bytes of memory in buffers that are not lent.
 func New(keep int64) *Pool {
 	return &Pool{limits: limits{keep: keep, buffers: mostBuffers, space: reservable()}}
 }
@@ -64,6 +68,7 @@ type Buffer struct {
 	memory []byte // all that was mapped
 	class  int    // -1: of no class
 	n      int    // bytes asked for
+	warm   int    // bytes from the first on that may be memory, of this use and those before
 }
 
 // Bytes are the n bytes that were asked for, with anything in them. Nothing may alias them once the buffer is given back:
@@ -72,7 +77,10 @@ func (b *Buffer) Bytes() []byte { return b.memory[:b.n:b.n] }
 
 // Drop gives the pages back that lie wholly behind the first n bytes. What was stored there is lost; the buffer may be
 // written to as before.
-func (b *Buffer) Drop(n int) { drop(b.memory, n) }
+func (b *Buffer) Drop(n int) {
+	drop(b.memory, n)
+	b.warm = max(b.n, n) // what is asked for may be stored yet
+}
 
 // Take lends a buffer of n bytes, n being positive. It returns nil when there is no address space for it.
 func (p *Pool) Take(n int) *Buffer {
@@ -83,7 +91,7 @@ func (p *Pool) Take(n int) *Buffer {
 	}
 	kept, ok := p.admit(class, int64(size))
 	if kept != nil {
-		kept.n = n
+		kept.n, kept.warm = n, max(n, kept.warm)
 		return kept
 	}
 	if !ok {
@@ -94,15 +102,18 @@ func (p *Pool) Take(n int) *Buffer {
 		p.forget(int64(size))
 		return nil
 	}
-	return &Buffer{memory: memory, class: class, n: n}
+	return &Buffer{memory: memory, class: class, n: n, warm: n}
 }
 
-// admit takes a kept buffer of the class, or says whether a new one of the size may be mapped and counts it.
+// admit takes a kept buffer of the class, or one that is not much larger, or says whether a new one of the size may be mapped and
+// counts it.
 func (p *Pool) admit(class int, size int64) (kept *Buffer, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if class >= 0 && len(p.idle[class]) > 0 {
-		return p.popLocked(class), true
+	for c := class; c >= 0 && c <= min(class+roomy, classes-1); c++ {
+		if len(p.idle[c]) > 0 {
+			return p.popLocked(c), true
+		}
 	}
 	if p.mapped >= p.buffers || size > p.space-p.reserved {
 		return nil, false
@@ -120,7 +131,7 @@ func (p *Pool) popLocked(class int) *Buffer {
 	idle[last] = nil
 	p.idle[class] = idle[:last]
 	p.least[class] = min(p.least[class], last)
-	p.kept -= int64(len(b.memory))
+	p.kept -= int64(b.warm)
 	return b
 }
 
@@ -143,12 +154,11 @@ func (p *Pool) Give(b *Buffer) {
 func (p *Pool) keepIdle(b *Buffer) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	size := int64(len(b.memory))
-	if p.closed || b.class < 0 || p.kept+size > p.keep {
+	if p.closed || b.class < 0 || p.kept+int64(b.warm) > p.keep {
 		return false
 	}
 	p.idle[b.class] = append(p.idle[b.class], b)
-	p.kept += size
+	p.kept += int64(b.warm)
 	if p.trimmer == nil {
 		p.least = [classes]int{}
 		p.trimmer = time.AfterFunc(keepFor, p.trim)

@@ -109,6 +109,43 @@ func TestABufferThatIsGivenBackIsLentAgainWithItsPages(t *testing.T) {
 	p.Give(again)
 }
 
+func TestAKeptBufferServesWhateverIsNotMuchSmaller(t *testing.T) {
+	p := newPool(t, 16<<20)
+	first := p.Take(12 << 20)
+	where := addressOf(first)
+	p.Give(first)
+	for _, n := range []int{1 << 20, 3 << 20, 12 << 20, 2 << 20} {
+		b := p.Take(n)
+		require.Equal(t, where, addressOf(b), "%d bytes", n)
+		require.Len(t, b.Bytes(), n)
+		p.Give(b)
+	}
+	require.Equal(t, 1, p.mapped)
+	small := p.Take(8 << 10)
+	require.NotEqual(t, where, addressOf(small), "a request of a few bytes does not hold as much as a thousand of them need")
+	p.Give(small)
+}
+
+func TestWhatIsKeptIsCountedByTheMemoryItMayHave(t *testing.T) {
+	p := newPool(t, 4<<20)
+	one, other := p.Take(9<<20/8), p.Take(9<<20/8) // of 2 MiB each
+	p.Give(one)
+	p.Give(other)
+	require.Equal(t, int64(9<<20/4), p.kept)
+	require.Equal(t, 2, p.mapped)
+
+	large := p.Take(2 << 20) // takes one of them
+	p.Give(large)
+	require.Equal(t, int64(9<<20/8+2<<20), p.kept, "its pages stay, whoever has it next")
+	small := p.Take(1 << 20)
+	p.Give(small)
+	require.Equal(t, int64(9<<20/8+2<<20), p.kept)
+	small = p.Take(1 << 20)
+	small.Drop(4 << 10)
+	p.Give(small)
+	require.Equal(t, int64(9<<20/8+1<<20), p.kept)
+}
+
 func TestNoMoreIsKeptThanMayBe(t *testing.T) {
 	p := newPool(t, 3<<20)
 	var lent []*Buffer
