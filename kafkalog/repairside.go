@@ -140,5 +140,8 @@ func (s *repairSegment) checkTimes(name string) error {
 		}
 		last = e
 	}
+	if n := len(s.batches); s.limit < never && n > 0 && s.batches[n-1].max > last.Timestamp {
+		return fmt.Errorf("it ends with timestamp %d, and the segment's newest is %d", last.Timestamp, s.batches[n-1].max)
+	}
 	return nil
 }

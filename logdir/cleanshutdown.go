@@ -69,7 +69,11 @@ func (d *Dir) takeMarker() (CleanShutdown, error) {
 	file := d.file(cleanShutdownFile)
 	data, err := vfs.ReadFile(d.fs, file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return CleanShutdown{}, err
+		// One that cannot be read is worth nothing, and a recovery costs no data.
+		if err := d.fs.Remove(file); err != nil {
+			return CleanShutdown{}, err
+		}
+		return CleanShutdown{BrokerEpoch: -1}, d.fs.SyncDir(d.path)
 	}
 	if err != nil {
 		// An earlier process may have removed it and been killed before that was durable.

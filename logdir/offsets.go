@@ -26,6 +26,9 @@ type Offsets struct {
 	}
 }
 
+// File returns the path of the file.
+func (o *Offsets) File() string { return o.path }
+
 // Load returns all entries in a map of the caller's own. A partition without one is simply not in it: what that means
 // differs from file to file.
 //

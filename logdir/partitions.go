@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/tidemark-io/tidemark/internal/quarantine"
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
@@ -17,6 +18,8 @@ const (
 	PartitionEntry EntryKind = iota
 	// SharedEntry is one of the files of this package, or half of one that is just being written.
 	SharedEntry
+	// QuarantineEntry is a file that was kept aside, or says what was (package internal/quarantine).
+	QuarantineEntry
 	// IndexCacheEntry is the directory remote-log-index-cache.
 	IndexCacheEntry
 	// UnknownFile is a file that this package knows nothing of. Kafka ignores it.
@@ -54,6 +57,9 @@ func (d *Dir) classify(e fs.DirEntry) Entry {
 	if !e.IsDir() {
 		if d.isShared(strings.TrimSuffix(name, vfs.TempSuffix)) {
 			return Entry{Kind: SharedEntry, Name: name}
+		}
+		if strings.HasPrefix(name, quarantine.Prefix) {
+			return Entry{Kind: QuarantineEntry, Name: name}
 		}
 		return Entry{Kind: UnknownFile, Name: name}
 	}

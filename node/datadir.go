@@ -9,7 +9,9 @@ import (
 	"log/slog"
 	"path"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/tidemark-io/tidemark/internal/parallel"
 	"github.com/tidemark-io/tidemark/logdir"
@@ -25,8 +27,10 @@ type dataDir struct {
 	opened fs.FileInfo // the directory as it was opened
 	log    *slog.Logger
 	node   int32
-	clean  bool // the last stop was in order
-	taken  bool // its mark was taken away: logs may have been opened
+	now    func() time.Time
+	kept   func(file string) // told of each file that is kept aside
+	clean  bool              // the last stop was in order
+	taken  bool              // its mark was taken away: logs may have been opened
 
 	identity logdir.Meta // zero in a new directory
 	found    foundDirs
@@ -61,7 +65,13 @@ func (n *Node) openData(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.data = &dataDir{dir: dir, fs: c.FS, path: c.DataDir, log: c.Log, node: c.NodeID}
+	n.data = &dataDir{
+		dir: dir, fs: c.FS, path: c.DataDir, log: c.Log, node: c.NodeID, now: c.Now,
+		kept: func(file string) {
+			n.metrics.FilesSetAside.Inc()
+			n.aside.add(strings.TrimPrefix(file, c.DataDir+"/"))
+		},
+	}
 	n.undo("the data directory", func(context.Context) error { return dir.Close() })
 	if n.data.opened, err = c.FS.Stat(c.DataDir); err != nil {
 		return err
@@ -92,10 +102,20 @@ func (d *dataDir) readIdentity(c Config) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	if isSpoilt(err) && c.MetaStore.URL == "" {
+		// The metadata log beside it says all of it. Elsewhere there is one of another cluster, perhaps.
+		return d.keepIdentity(err)
+	}
 	if err != nil {
 		return err
 	}
 	file := path.Join(d.path, "meta.properties")
+	if identity.ClusterID == "" {
+		// Old brokers wrote such files, and damage leaves them. It is about to be replaced.
+		if err := d.keep(d.path, path.Base(file), errors.New("it names no cluster")); err != nil {
+			return err
+		}
+	}
 	if identity.NodeID >= 0 && identity.NodeID != c.NodeID {
 		return &IdentityError{File: file, What: "node id", Got: fmt.Sprint(identity.NodeID), Expected: fmt.Sprint(c.NodeID)}
 	}
@@ -162,8 +182,7 @@ func (d *dataDir) scan(ctx context.Context, workers int) error {
 	return errors.Join(read(d.found.partitions), read(d.found.strays))
 }
 
-// readCheckpoints reads what the last process knew of the logs. A damaged file is as good as none: what it said makes
-// starts quick, and the logs can do without. One that a newer version wrote is refused.
+// readCheckpoints reads what the last process knew of the logs.
 func (d *dataDir) readCheckpoints() error {
 	for _, file := range []struct {
 		offsets *logdir.Offsets
@@ -173,12 +192,7 @@ func (d *dataDir) readCheckpoints() error {
 		{d.dir.HighWatermarks(), &d.watermarks},
 		{d.dir.LogStarts(), &d.starts},
 	} {
-		entries, err := file.offsets.Load()
-		var damaged *logdir.FormatError
-		if errors.As(err, &damaged) {
-			d.log.Warn("a damaged checkpoint is not used; it will be replaced", "error", err)
-			entries, err = nil, file.offsets.Discard()
-		}
+		entries, err := d.loadCheckpoint(file.offsets)
 		if err != nil {
 			return err
 		}
@@ -219,6 +233,9 @@ func (d *dataDir) explain(file string, err error) error {
 func (d *dataDir) settle(view *meta.State, moved func(from, to string)) error {
 	var kept []foundDir
 	for _, found := range d.found.partitions {
+		if err := d.healMetadata(view, &found); err != nil {
+			return err
+		}
 		topic, known := view.TopicByID(found.topic)
 		switch {
 		case found.err != nil && d.isHalfMade(view, found):

@@ -47,7 +47,7 @@ func (n *Node) openPartitions(ctx context.Context) error {
 func (n *Node) openEngine() {
 	c := n.config
 	n.env = kafkalog.NewEnv(kafkalog.EnvOptions{
-		FS: c.FS, Now: c.Now, Events: n.traces.KafkaLogs(observe.KafkaLogs(n.reg, n.log)), MaxOpenFiles: c.MaxOpenFiles,
+		FS: c.FS, Now: c.Now, Events: n.traces.KafkaLogs(n.keepsAside(observe.KafkaLogs(n.reg, n.log))), MaxOpenFiles: c.MaxOpenFiles,
 	})
 	n.flusher = partition.NewFlusher(partition.FlusherOptions{
 		Workers: c.SyncWorkers, MaxUnsyncedBytes: c.MaxUnsyncedBytes, Now: c.Now, Journal: n.journalOptions(),
@@ -193,6 +193,8 @@ func (n *Node) unserved(p logPlan, err error) error {
 	}
 	n.log.Error("a partition is not served", "topic", p.topic, "partition", p.index, "dir", p.dir, "error", err)
 	switch reason := storageReason(err); {
+	case isDamage(err):
+		err = &DamagedError{Topic: p.topic, Partition: p.index, Err: err}
 	case reason != "":
 		err = &ChangeFailedError{Reason: reason, Err: err}
 	case !errors.Is(err, partition.ErrStorage):

@@ -40,9 +40,15 @@ func (n *Node) settleJournal(ctx context.Context) (err error) {
 	_, replayed := n.traces.Work(ctx, "replaying the journal")
 	defer func() { replayed(err) }()
 	find := n.data.journaledDirs(n.meta.View())
-	done, err := partition.ReplayJournal(n.config.FS, n.config.DataDir, find, func(file, reason string) {
+	done, err := partition.SalvageJournal(n.config.FS, n.config.DataDir, find, func(file, reason string) {
 		n.log.Error("what the journal has of a log was not put back", "file", file, "reason", reason)
 	})
+	if done.Damaged != nil {
+		n.metrics.FilesSetAside.Inc()
+		n.aside.add(JournalFile)
+		n.log.Error("the journal is damaged: records that were acknowledged just before the stop may be lost", "file", done.Kept,
+			"reason", done.Damaged)
+	}
 	if done.Kept != "" {
 		n.log.Warn("the journal is kept, since not all of it was put back; no start looks at it again", "file", done.Kept)
 	}

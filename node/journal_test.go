@@ -2,7 +2,6 @@ package node_test
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 
@@ -107,9 +106,13 @@ func TestARecordOfADirectoryThatIsNotServedGoesBackIntoItFromTheJournal(t *testi
 		hide, bring func(t *testing.T, m *nodetest.Machine)
 	}{
 		{
-			"partition.metadata is damaged",
-			func(t *testing.T, m *nodetest.Machine) { respell(t, m, "version: 0", "version; 0") },
-			func(t *testing.T, m *nodetest.Machine) { respell(t, m, "version; 0", "version: 0") },
+			"partition.metadata is not there",
+			func(t *testing.T, m *nodetest.Machine) {
+				require.NoError(t, m.FS.Rename(metadataOrders, metadataOrders+".away"))
+			},
+			func(t *testing.T, m *nodetest.Machine) {
+				require.NoError(t, m.FS.Rename(metadataOrders+".away", metadataOrders))
+			},
 		},
 		{
 			"the directory had been moved aside",
@@ -145,14 +148,7 @@ func TestARecordOfADirectoryThatIsNotServedGoesBackIntoItFromTheJournal(t *testi
 	}
 }
 
-const strayOrders = "orders-3.0123456789abcdef0123456789abcdef-stray"
-
-// respell changes what partition.metadata of orders-3 says.
-func respell(t *testing.T, m *nodetest.Machine, before, after string) {
-	t.Helper()
-	name := nodetest.DataDir + "/orders-3/partition.metadata"
-	text, err := vfs.ReadFile(m.FS, name)
-	require.NoError(t, err)
-	require.Contains(t, string(text), before)
-	require.NoError(t, vfs.WriteFileAtomic(m.FS, name, []byte(strings.Replace(string(text), before, after, 1))))
-}
+const (
+	strayOrders    = "orders-3.0123456789abcdef0123456789abcdef-stray"
+	metadataOrders = nodetest.DataDir + "/orders-3/partition.metadata"
+)

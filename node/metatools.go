@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"syscall"
 
 	"github.com/tidemark-io/tidemark/logdir"
 	"github.com/tidemark-io/tidemark/meta"
@@ -170,7 +171,7 @@ func lockDataDir(ctx context.Context, name string, change bool) (*dataDir, error
 	if err != nil {
 		return nil, err
 	}
-	d := &dataDir{dir: dir, fs: c.FS, path: name, log: c.Log}
+	d := &dataDir{dir: dir, fs: c.FS, path: name, log: c.Log, now: c.Now}
 	identity, err := dir.Meta()
 	if err == nil {
 		d.identity, d.node = identity, identity.NodeID
@@ -259,10 +260,14 @@ func (d *dataDir) compare(s *meta.State) (missing, unknown []string) {
 // untouched is the disk as it is, with changes in memory, but for locks: a server that has the directory keeps tools off.
 type untouched struct{ *overlay.FS }
 
-// Lock takes a lock on a file that is there.
+// Lock takes a lock on a file that is there. One that may not be written, as in a copy that is kept, no server has.
 func (f untouched) Lock(name string) (io.Closer, error) {
 	if _, err := vfs.OS().Stat(name); errors.Is(err, fs.ErrNotExist) {
 		return f.FS.Lock(name)
 	}
-	return vfs.OS().Lock(name)
+	lock, err := vfs.OS().Lock(name)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return f.FS.Lock(name)
+	}
+	return lock, err
 }

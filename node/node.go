@@ -57,6 +57,7 @@ type Node struct {
 	shown       shown
 	groupDetail observe.DetailVar // of the metrics
 	logEvents   partition.Events
+	aside       setAside
 
 	opened bool // every log was opened, or is known not to open
 

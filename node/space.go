@@ -68,7 +68,7 @@ func (n *Node) openSpace() {
 	n.space = s
 	n.show(func(now *shown) { now.space = s })
 	observe.Disk(n.reg, s.state)
-	n.status.warn(s.warnings)
+	n.status.warn(n.warnings)
 	s.look()
 }
 

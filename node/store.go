@@ -49,7 +49,7 @@ func (s *Store) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.data = &dataDir{dir: dir, fs: c.FS, path: c.DataDir, log: c.Log, node: c.NodeID}
+	n.data = &dataDir{dir: dir, fs: c.FS, path: c.DataDir, log: c.Log, node: c.NodeID, now: c.Now}
 	n.undo("the data directory", func(context.Context) error { return dir.Close() })
 	if err := n.data.readIdentity(c); err != nil {
 		return err

@@ -15,6 +15,8 @@ func KafkaLogs(registry prometheus.Registerer, log *slog.Logger) kafkalog.Events
 		cut         = f.counter("recovery_cut_bytes_total", "Bytes that recovery cut off the ends of logs after a crash.")
 		damaged     = f.counter("damaged_batches_total", "Batches found damaged in what was flushed. They are kept and reads of them fail.")
 		behind      = f.counter("logs_behind_total", "Logs found shorter at start than what was known to be on disk.")
+		aside       = f.counter("files_set_aside_total", "Damaged files beside records that a start kept in the quarantine and made again.")
+		indexes     = f.counter("damaged_indexes_total", "Index files found damaged. Reads go on without them, more slowly.")
 		rolled      = f.counter("segments_rolled_total", "Segments that were sealed because the next one began.")
 		retired     = f.counters("segments_retired_total", "Segments that left their log, by reason.", "reason")
 		retiredLen  = f.counters("segments_retired_bytes_total", "Bytes of the segments that left their log, by reason.", "reason")
@@ -43,6 +45,15 @@ func KafkaLogs(registry prometheus.Registerer, log *slog.Logger) kafkalog.Events
 		Split: func(e kafkalog.SplitEvent) {
 			log.Warn("a segment whose offsets did not fit its indexes was split", "dir", e.Dir, "base", e.Base,
 				"new_bases", e.Bases, "bytes", e.Bytes)
+		},
+		SetAside: func(e kafkalog.SetAsideEvent) {
+			aside.Inc()
+			log.Error("a damaged file was kept aside and made again", "file", e.File, "kept", e.Kept, "reason", e.Reason)
+		},
+		DamagedIndex: func(e kafkalog.DamagedIndexEvent) {
+			indexes.Inc()
+			log.Error("an index file is damaged: reads go on without it, more slowly; 'tidemark log repair' makes it again",
+				"file", e.File, "error", e.Err)
 		},
 		LogEndBehind: func(e kafkalog.LogEndBehindEvent) {
 			behind.Inc()

@@ -17,6 +17,8 @@ type Node struct {
 	UncleanStarts prometheus.Counter
 	// StrayDirectories counts directories that were moved aside because no metadata knows them.
 	StrayDirectories prometheus.Counter
+	// FilesSetAside counts files of the data directory that were damaged, kept aside and made again.
+	FilesSetAside prometheus.Counter
 	// CheckpointFailures counts checkpoints that could not be written. They are tried again.
 	CheckpointFailures prometheus.Counter
 	// PartitionsLimit is how many partitions the node may have; 0: as many as one likes.
@@ -41,6 +43,7 @@ func NewNode(registry prometheus.Registerer, version string) Node {
 		LogsOpened:         f.gauge("logs_opened", "Partitions that this start has opened."),
 		UncleanStarts:      f.counter("unclean_starts_total", "Starts after a stop that was not in order."),
 		StrayDirectories:   f.counter("stray_directories_total", "Directories moved aside because no metadata knows them."),
+		FilesSetAside:      f.counter("files_set_aside_total", "Files of the data directory, and partition.metadata files, that were damaged: they were kept in the quarantine and made again."),
 		CheckpointFailures: f.counter("checkpoint_failures_total", "Checkpoints that could not be written. They are tried again."),
 		PartitionsLimit:    f.gauge("partitions_limit", "Partitions that the node may have; 0: as many as one likes."),
 		PartitionsRefused:  f.counter("partitions_refused_total", "Times that partitions were not made because the node would have too many."),

@@ -126,8 +126,20 @@ type JournalReplay = journal.Replayed
 // [*journal.VersionError].
 func ReplayJournal(fs vfs.FS, dir string, find func(topic [16]byte, index int32) (dir string, ok bool),
 	leftAlone func(file, reason string)) (JournalReplay, error) {
+	return replayJournal(fs, dir, find, leftAlone, false)
+}
+
+// SalvageJournal is [ReplayJournal] for a journal that may be damaged: what it says in front of the damage is put back, and
+// the journal is kept under another name.
+func SalvageJournal(fs vfs.FS, dir string, find func(topic [16]byte, index int32) (dir string, ok bool),
+	leftAlone func(file, reason string)) (JournalReplay, error) {
+	return replayJournal(fs, dir, find, leftAlone, true)
+}
+
+func replayJournal(fs vfs.FS, dir string, find func(topic [16]byte, index int32) (dir string, ok bool),
+	leftAlone func(file, reason string), salvage bool) (JournalReplay, error) {
 	return journal.Replay(journal.ReplayOptions{
-		FS: fs, Dir: dir, LeftAlone: leftAlone, Workers: DefaultSyncWorkers,
+		FS: fs, Dir: dir, LeftAlone: leftAlone, Workers: DefaultSyncWorkers, Salvage: salvage,
 		Find: func(k journal.Key, base int64) (string, bool) {
 			dir, ok := find(k.Topic, k.Partition)
 			return kafkalog.RecordFile(dir, base), ok

@@ -484,3 +484,29 @@ func TestAFullDiskKeepsNothingFromBeingReplayedThatIsThere(t *testing.T) {
 	_, err = m.Stat(file)
 	require.NoError(t, err, "what is missing stays in the journal")
 }
+
+func TestU24_OfADamagedJournalIsPutBackWhatIsInFrontOfTheDamage(t *testing.T) {
+	m := newFS(t)
+	w := newWriter(t, m)
+	for i := range int32(3) {
+		addRound(t, w, piece(i, 0, "records"))
+	}
+	changed := bytesOf(t, m)
+	changed[2*512+30] ^= 0x10 // in the second round
+	write(t, m, file, string(changed))
+	for i := range int32(3) {
+		write(t, m, recordFile(i), "")
+	}
+	o := options(m)
+	o.Salvage = true
+	done, err := journal.Replay(o)
+	require.NoError(t, err)
+	require.Equal(t, int64(2*512), done.Damaged.Position)
+	require.Equal(t, 1, done.Written)
+	require.Equal(t, "records", read(t, m, recordFile(0)))
+	require.Empty(t, read(t, m, recordFile(2)))
+	require.Equal(t, string(changed), read(t, m, done.Kept), "all of it is kept")
+	done, err = journal.Replay(o)
+	require.NoError(t, err)
+	require.Zero(t, done, "and no start looks at it again")
+}

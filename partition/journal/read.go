@@ -17,6 +17,8 @@ type reader struct {
 	name string
 	file vfs.File
 	size int64
+
+	salvage bool // damage on one side does not keep the other one from being read
 }
 
 // located is an entry without its records, and where in the journal these are.
@@ -55,10 +57,19 @@ func (r *reader) entries(each func(located) error) error {
 		}
 	}
 	slices.SortStableFunc(sides, func(a, b side) int { return cmp.Compare(a.generation, b.generation) })
+	var damage *CorruptError
 	for i, s := range sides {
-		if err := r.side(s, sides[1-i], each); err != nil {
+		err := r.side(s, sides[1-i], each)
+		var found *CorruptError
+		if err != nil && (!r.salvage || !errors.As(err, &found)) {
 			return err
 		}
+		if damage == nil {
+			damage = found
+		}
+	}
+	if damage != nil {
+		return damage
 	}
 	return nil
 }

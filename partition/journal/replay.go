@@ -33,6 +33,10 @@ type ReplayOptions struct {
 
 	// Workers is how many files are written and synced at the same time, at least 1.
 	Workers int
+
+	// Salvage has what a damaged journal says in front of the damage put back, and the journal kept. Without it a damaged one
+	// is an error, and nothing is changed.
+	Salvage bool
 }
 
 // Replayed says what [Replay] did.
@@ -44,6 +48,9 @@ type Replayed struct {
 
 	// Kept is where the journal is now if something of it was not put back, which nothing else may have. Else it is empty.
 	Kept string
+
+	// Damaged is what is wrong with a journal that was salvaged: what came after it may be lost. Else it is nil.
+	Damaged *CorruptError
 }
 
 // Replay puts back what the logs of a data directory lost in a power cut and the journal kept, makes it durable, and removes
@@ -69,9 +76,12 @@ func Replay(o ReplayOptions) (Replayed, error) {
 	if err != nil {
 		return Replayed{}, err
 	}
-	r := &replay{ReplayOptions: o, reader: reader{name: name, file: file, size: info.Size()}, byFile: map[string]*target{}}
+	r := &replay{ReplayOptions: o, reader: reader{name: name, file: file, size: info.Size(), salvage: o.Salvage}, byFile: map[string]*target{}}
 	if err := r.reader.entries(r.note); err != nil {
-		return Replayed{}, err
+		if !o.Salvage || !errors.As(err, &r.done.Damaged) {
+			return Replayed{}, err
+		}
+		r.left = true
 	}
 	if err := r.putBack(); err != nil {
 		return Replayed{}, err

@@ -1,0 +1,36 @@
+package logdir
+
+import (
+	"errors"
+	"io/fs"
+
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
+// Checkpoints are the entries of the shared files by which logs are opened.
+type Checkpoints struct {
+	RecoveryPoints, LogStarts, HighWatermarks map[Partition]int64
+}
+
+// ReadCheckpoints reads the shared files of a directory without taking it, for tools. A file that is missing has no entries,
+// and neither has one that cannot be read: what is wrong with those is the error, which joins several. The rest can be used.
+func ReadCheckpoints(fsys vfs.FS, dir string) (Checkpoints, error) {
+	read := func(name string) (map[Partition]int64, error) {
+		file := dir + "/" + name
+		data, err := vfs.ReadFile(fsys, file)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		offsets, err := decodeOffsets(data)
+		return offsets, inFile(file, err)
+	}
+	var c Checkpoints
+	var errs [3]error
+	c.RecoveryPoints, errs[0] = read(recoveryPointFile)
+	c.LogStarts, errs[1] = read(logStartFile)
+	c.HighWatermarks, errs[2] = read(highWatermarkFile)
+	return c, errors.Join(errs[:]...)
+}

@@ -1,0 +1,221 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/tidemark-io/tidemark/internal/quarantine"
+	"github.com/tidemark-io/tidemark/kafkalog"
+	"github.com/tidemark-io/tidemark/logdir"
+	"github.com/tidemark-io/tidemark/meta"
+	"github.com/tidemark-io/tidemark/partition"
+)
+
+// A start goes on although files are damaged. What can be made again is: the bad file is kept aside first, and that is told
+// in the log, by a metric, and in the readiness until the next start. A partition whose records, or whose log start, are
+// damaged is not served, and its clients are told what its operator can do. What says who owns the data is not guessed at:
+// a damaged metadata.db, and files of a newer version, keep the server from starting.
+
+// Bounds of what starts keep aside of the data directory's own files, and of each partition's metadata: beyond either the
+// oldest goes.
+const (
+	keptSets  = 64
+	keptBytes = 64 << 20
+)
+
+// setAside is what was kept aside since the start.
+type setAside struct {
+	mu    sync.Mutex
+	files []string // by their names in the data directory
+}
+
+func (a *setAside) add(file string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.files = append(a.files, file)
+}
+
+// namedAside is how many files, and partitions, a warning names.
+const namedAside = 5
+
+// warnings is for the readiness.
+func (a *setAside) warnings() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.files) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d damaged file(s) were kept in the quarantine and made again: %s", len(a.files), someOf(a.files))}
+}
+
+// someOf names the first few.
+func someOf(names []string) string {
+	if more := len(names) - namedAside; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:namedAside], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// warnings is what the readiness warns of.
+func (n *Node) warnings() []string {
+	warnings := n.aside.warnings()
+	if damaged := n.partitions.damaged(); len(damaged) > 0 {
+		warnings = append(warnings, fmt.Sprintf("%d partition(s) are offline because their files are damaged: %s; stop the server "+
+			"and run 'tidemark log repair'", len(damaged), someOf(damaged)))
+	}
+	if n.space != nil {
+		warnings = append(warnings, n.space.warnings()...)
+	}
+	return warnings
+}
+
+// keepsAside adds what a log keeps aside to what the readiness warns of.
+func (n *Node) keepsAside(events kafkalog.Events) kafkalog.Events {
+	told := events.SetAside
+	events.SetAside = func(e kafkalog.SetAsideEvent) {
+		n.aside.add(strings.TrimPrefix(e.File, n.config.DataDir+"/"))
+		told(e)
+	}
+	return events
+}
+
+// keep keeps a file of a directory aside, the data directory's own or a partition's, before another takes its place. One that
+// cannot be read is moved, which leaves its place empty.
+func (d *dataDir) keep(dir, name string, reason error) error {
+	place := quarantine.Beside(d.fs, dir)
+	if dir != d.path {
+		place = quarantine.In(d.fs, dir)
+	}
+	set, err := place.Begin(d.now(), quarantine.ByStart)
+	if err != nil {
+		return err
+	}
+	if isUnreadable(reason) {
+		err = set.Move(name, nil, reason.Error())
+	} else {
+		err = set.Copy(name, reason.Error())
+	}
+	if err == nil {
+		err = set.Commit()
+	}
+	if err == nil {
+		err = place.Prune(keptSets, keptBytes)
+	}
+	if err != nil {
+		return fmt.Errorf("%s is damaged (%w) and cannot be kept aside: %w", path.Join(dir, name), reason, err)
+	}
+	d.log.Error("a damaged file was kept aside and made again", "file", path.Join(dir, name), "kept", set.Paths()[0], "reason", reason)
+	if d.kept != nil {
+		d.kept(path.Join(dir, name))
+	}
+	return nil
+}
+
+// isUnreadable reports whether a file is there and cannot be read.
+func isUnreadable(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EIO)
+}
+
+// isSpoilt reports whether an error of package logdir says that a file is of no use, other than by being newer.
+func isSpoilt(err error) bool {
+	var damaged *logdir.FormatError
+	return errors.As(err, &damaged) || isUnreadable(err)
+}
+
+// keepIdentity moves a meta.properties aside that cannot be used, so that there is none.
+func (d *dataDir) keepIdentity(reason error) error {
+	const name = "meta.properties"
+	if err := d.keep(d.path, name, reason); err != nil || isUnreadable(reason) {
+		return err
+	}
+	if err := d.fs.Remove(path.Join(d.path, name)); err != nil {
+		return err
+	}
+	return d.dir.SyncNames()
+}
+
+// loadCheckpoint reads a checkpoint file. What it says makes starts quick, and the logs can do without, so a damaged one is
+// kept aside and made again. One that a newer version wrote is refused.
+func (d *dataDir) loadCheckpoint(offsets *logdir.Offsets) (map[logdir.Partition]int64, error) {
+	entries, err := offsets.Load()
+	if !isSpoilt(err) {
+		return entries, err
+	}
+	if err := d.keep(d.path, path.Base(offsets.File()), err); err != nil {
+		return nil, err
+	}
+	if err := offsets.Discard(); err != nil {
+		return nil, err
+	}
+	return offsets.Load()
+}
+
+// healMetadata makes the partition.metadata of a directory again, if it is damaged and the metadata log has a partition of
+// the directory's name: no directory is ever in the place of a partition but the partition's own.
+func (d *dataDir) healMetadata(view *meta.State, found *foundDir) error {
+	p := found.name.Partition
+	topic, known := view.Topic(p.Topic)
+	var damaged *logdir.FormatError
+	if !known || p.Index >= topic.Partitions() || !errors.As(found.err, &damaged) {
+		return nil
+	}
+	dir := d.dir.PartitionPath(p)
+	if err := d.keep(dir, path.Base(damaged.File), found.err); err != nil {
+		return err
+	}
+	if err := logdir.WriteMetadata(d.fs, dir, logdir.UUID(topic.ID)); err != nil {
+		return err
+	}
+	found.topic, found.err = topic.ID, nil
+	return nil
+}
+
+// DamagedError is what clients of a partition are told whose files are damaged. It matches [partition.ErrStorage].
+type DamagedError struct {
+	Topic     string
+	Partition int32
+	Err       error // the whole story, which the server's log has
+}
+
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("partition %d of topic %s is offline: its files are damaged; the operator stops the server and runs "+
+		"'tidemark log repair'", e.Partition, e.Topic)
+}
+
+// Unwrap returns the whole story.
+func (e *DamagedError) Unwrap() error { return e.Err }
+
+// Is reports that a DamagedError matches [partition.ErrStorage].
+func (e *DamagedError) Is(target error) bool { return target == partition.ErrStorage }
+
+// isDamage reports whether an error says what is in files, and not that they could not be opened.
+func isDamage(err error) bool {
+	var corrupt *kafkalog.CorruptionError
+	var checksum *kafkalog.ChecksumError
+	var name *kafkalog.SegmentNameError
+	var version *kafkalog.UnsupportedVersionError
+	return errors.As(err, &corrupt) || errors.As(err, &checksum) || errors.As(err, &name) || errors.As(err, &version)
+}
+
+// damaged names the partitions that are not served because their files are damaged, in order.
+func (p *partitions) damaged() []string {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	var names []string
+	for _, h := range p.topics {
+		for i, err := range h.errs {
+			var damaged *DamagedError
+			if errors.As(err, &damaged) {
+				names = append(names, fmt.Sprintf("%s-%d", h.name, i))
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
