@@ -28,7 +28,14 @@ var groupPeers = map[string]groupPeer{
 	"kafkajs": processPeer(func(group, topic string) *exec.Cmd {
 		return shared.install.Node("kafkajs_peer.js", shared.under.Addr(), "group", group, topic)
 	}),
+	"kafkajs-1": processPeer(func(group, topic string) *exec.Cmd {
+		return shared.install.OlderNode("kafkajs_peer.js", shared.under.Addr(), "group", group, topic)
+	}),
+	"aiokafka": processPeer(func(group, topic string) *exec.Cmd {
+		return shared.install.Python("aiokafka_group.py", shared.under.Addr(), group, topic)
+	}),
 	"sarama-2.8":         saramaGroup{sarama.V2_8_0_0},
+	"sarama-3.6":         saramaGroup{sarama.V3_6_0_0},
 	"sarama-4.1":         saramaGroup{sarama.V4_1_0_0},
 	"segmentio-kafka-go": kafkaGoGroup{},
 }

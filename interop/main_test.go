@@ -2,6 +2,7 @@ package interop
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -32,7 +33,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// tests is how many tests run at a time. Those that may run beside others wait most of the time: for sessions to end.
+const tests = "8"
+
 func run(m *testing.M) (code int, err error) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", tests); err != nil {
+		return 0, err
+	}
 	if shared.install, err = server.Installed(); err != nil {
 		return 0, err
 	}

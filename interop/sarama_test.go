@@ -16,6 +16,10 @@ func TestSaramaAsOfKafka2_8(t *testing.T) {
 	exchange(t, saramaPeer{sarama.V2_8_0_0}, traits{idempotent: true})
 }
 
+func TestSaramaAsOfKafka3_6(t *testing.T) {
+	exchange(t, saramaPeer{sarama.V3_6_0_0}, traits{idempotent: true})
+}
+
 func TestSaramaAsOfKafka4_1(t *testing.T) {
 	exchange(t, saramaPeer{sarama.V4_1_0_0}, traits{idempotent: true})
 }
@@ -106,7 +110,7 @@ func (p saramaPeer) read(t *testing.T, jobs []job) map[string][]corpus.Record {
 }
 
 func TestSaramaCreatesFindsAndDeletesATopic(t *testing.T) {
-	for _, version := range []sarama.KafkaVersion{sarama.V2_8_0_0, sarama.V4_1_0_0} {
+	for _, version := range []sarama.KafkaVersion{sarama.V2_8_0_0, sarama.V3_6_0_0, sarama.V4_1_0_0} {
 		t.Run(version.String(), func(t *testing.T) {
 			topic := "sarama-made-this-as-of-" + version.String()
 			admin, err := sarama.NewClusterAdmin([]string{shared.under.Addr()}, saramaPeer{version}.config(job{MaxBytes: smallLimit}))

@@ -2,8 +2,8 @@
 # Installs the real clients and the real broker that the interop tests and benchmarks talk to. Safe to run again: what
 # is there already, at the same version, is left alone.
 #
-# Needs on the machine: go, a JDK 17 with mvn, python3 with venv, node with npm, and apt-get (as root, or with sudo) unless
-# kcat and chromium are there. Puts everything but those two under $INTEROP_CACHE, by default .cache beside this script.
+# Needs on the machine: go with a C compiler, a JDK 17 with mvn, python3 with venv, node with npm, and apt-get (as root, or
+# with sudo) unless kcat and chromium are there. Puts everything but those two under $INTEROP_CACHE, by default .cache beside this script.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -55,26 +55,52 @@ install_kafka() {
 	stamp "$lib.stamp" "$here/kafka/pom.xml"
 }
 
-install_python() {
-	local venv=$cache/venv
-	fresh "$venv.stamp" "$here/peers/requirements.txt" && return
-	echo "interop setup: the Python clients"
-	rm -rf "$venv" "$venv.stamp"
-	quietly python3 -m venv "$venv"
-	persistently "$venv/bin/pip" install --disable-pip-version-check --quiet --only-binary :all: \
-		-r "$here/peers/requirements.txt"
-	stamp "$venv.stamp" "$here/peers/requirements.txt"
+# install_java_clients: every version of clients.txt in a directory of its own.
+install_java_clients() {
+	local lib=$cache/java-clients
+	fresh "$lib.stamp" "$here/kafka/clients-pom.xml" "$here/kafka/clients.txt" && return
+	echo "interop setup: older Java clients"
+	rm -rf "$lib" "$lib.stamp"
+	local version
+	while read -r version; do
+		persistently mvn -B -q -f "$here/kafka/clients-pom.xml" dependency:copy-dependencies "-Dkafka.version=$version" \
+			-DincludeScope=runtime -DoutputDirectory="$lib/$version"
+	done <"$here/kafka/clients.txt"
+	stamp "$lib.stamp" "$here/kafka/clients-pom.xml" "$here/kafka/clients.txt"
 }
 
+# install_python DIRECTORY REQUIREMENTS
+install_python() {
+	local venv=$cache/$1 requirements=$here/peers/$2
+	fresh "$venv.stamp" "$requirements" && return
+	echo "interop setup: Python clients ($2)"
+	rm -rf "$venv" "$venv.stamp"
+	quietly python3 -m venv "$venv"
+	persistently "$venv/bin/pip" install --disable-pip-version-check --quiet --only-binary :all: -r "$requirements"
+	stamp "$venv.stamp" "$requirements"
+}
+
+# install_node DIRECTORY PACKAGE
 install_node() {
-	local js=$cache/kafkajs
-	fresh "$js.stamp" "$here/peers/package.json" && return
-	echo "interop setup: kafkajs"
+	local js=$cache/$1 package=$here/peers/$2
+	fresh "$js.stamp" "$package" && return
+	echo "interop setup: kafkajs ($2)"
 	rm -rf "$js" "$js.stamp"
 	mkdir -p "$js"
-	cp "$here/peers/package.json" "$js/"
+	cp "$package" "$js/"
 	persistently npm install --prefix "$js" --no-package-lock --no-audit --no-fund --ignore-scripts --update-notifier=false
-	stamp "$js.stamp" "$here/peers/package.json"
+	stamp "$js.stamp" "$package"
+}
+
+# install_older: the older clients for Go, in a module of their own since their names are those of the newer ones.
+install_older() {
+	local bin=$cache/older sources=("$here"/older/go.mod "$here"/older/go.sum "$here"/older/*.go)
+	fresh "$bin.stamp" "${sources[@]}" && return
+	echo "interop setup: older Go clients, one with librdkafka 1.x"
+	rm -rf "$bin" "$bin.stamp"
+	mkdir -p "$bin"
+	(cd "$here/older" && CGO_ENABLED=1 persistently go build -trimpath -o "$bin/older" .)
+	stamp "$bin.stamp" "${sources[@]}"
 }
 
 install_seaweedfs() {
@@ -101,12 +127,16 @@ install_debian() {
 	fi
 }
 
-for tool in go java mvn python3 node npm; do
+for tool in go cc java mvn python3 node npm; do
 	command -v "$tool" >/dev/null || { echo "interop setup: $tool is not installed" >&2; exit 1; }
 done
 install_kafka
-install_python
-install_node
+install_java_clients
+install_python venv requirements.txt
+install_python venv-older requirements-older.txt
+install_node kafkajs package.json
+install_node kafkajs-older older/package.json
+install_older
 install_seaweedfs
 install_debian kcat
 install_debian chromium

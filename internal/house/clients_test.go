@@ -27,6 +27,7 @@ func TestU17_ThePageOfClientsNamesTheVersionsThatAreRun(t *testing.T) {
 		"kafka-go":                         versionOf(t, "go.mod", `github\.com/segmentio/kafka-go (v\S+)`),
 		"confluent-kafka (librdkafka)":     versionOf(t, "peers/requirements.txt", `confluent-kafka==(\S+)`),
 		"kafka-python":                     versionOf(t, "peers/requirements.txt", `kafka-python==(\S+)`),
+		"aiokafka":                         versionOf(t, "peers/requirements.txt", `aiokafka==(\S+)`),
 		"kafkajs":                          versionOf(t, "peers/package.json", `"kafkajs": "(\S+)"`),
 		"kcat (an old librdkafka)":         "Debian's",
 	}
@@ -44,4 +45,25 @@ func TestU17_ThePageOfClientsNamesTheVersionsThatAreRun(t *testing.T) {
 	}
 	require.Equal(t, want, got)
 	require.Contains(t, readFile(t, ".ci/run"), "make interop")
+}
+
+func TestF63_ThePageOfClientsNamesTheOlderVersionsThatAreRun(t *testing.T) {
+	want := []string{}
+	for _, version := range strings.Fields(readFile(t, "interop/kafka/clients.txt")) {
+		want = append(want, "Apache Kafka, Java client "+version)
+	}
+	want = append(want,
+		"confluent-kafka-go (librdkafka 1.4.2) "+versionOf(t, "older/go.mod", `confluentinc/confluent-kafka-go (v\S+)`),
+		"sarama, as of Kafka 1.0 (its default) and 2.5 "+versionOf(t, "older/go.mod", `Shopify/sarama (v\S+)`),
+		"kafka-go "+versionOf(t, "older/go.mod", `segmentio/kafka-go (v\S+)`),
+		"kafka-python "+versionOf(t, "peers/requirements-older.txt", `kafka-python==(\S+)`),
+		"aiokafka "+versionOf(t, "peers/requirements-older.txt", `aiokafka==(\S+)`),
+		"kafkajs "+versionOf(t, "peers/older/package.json", `"kafkajs": "(\S+)"`),
+	)
+	var got []string
+	rows := regexp.MustCompile(`(?m)^\| ([^|]+) \| (v?\d[^|]+) \| \d{4} \| [^|]+ \| [^|]+ \| yes \|$`)
+	for _, row := range rows.FindAllStringSubmatch(readFile(t, "docs/clients.md"), -1) {
+		got = append(got, row[1]+" "+row[2])
+	}
+	require.Equal(t, want, got)
 }

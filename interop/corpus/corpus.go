@@ -33,6 +33,7 @@ type Abilities struct {
 	EmptyIsNull   bool // a reader: it shows empty bytes as null
 	NoTimestamps  bool // the peer stamps records with the time of writing
 	SameHeaders   bool // every record carries the same headers
+	UniqueHeaders bool // no two headers of a record have the same key
 }
 
 // BaseTimestamp is about where the timestamps of all records lie, in milliseconds: in the past, so that no server's limit
@@ -94,6 +95,8 @@ func mixedHeaders(rng *rand.Rand, i int, can Abilities) []Header {
 	switch {
 	case i%4 == 1:
 		return []Header{{Key: "single", Value: fmt.Appendf(nil, "%d", i)}}
+	case i%4 == 2 && can.UniqueHeaders:
+		return []Header{{Key: "noise", Value: noise(rng, 20)}, {Key: "text", Value: []byte("again")}, {Key: "empty", Value: []byte{}}}
 	case i%4 == 2 && !can.TextOnly:
 		return []Header{{Key: "same", Value: noise(rng, 20)}, {Key: "same", Value: []byte("again")}, {Key: "empty", Value: []byte{}}}
 	case i%4 == 2:

@@ -5,16 +5,19 @@ from kafka.admin import NewTopic
 
 import jobs
 
+# Versions before 2.1 cannot, and do not know the word.
+CAN_BE_IDEMPOTENT = "enable_idempotence" in KafkaProducer.DEFAULT_CONFIG
+
 
 def write(server, job, records):
     producer = KafkaProducer(
         bootstrap_servers=server,
         compression_type=None if job["codec"] == "none" else job["codec"],
-        enable_idempotence=job["idempotent"],
         acks="all",
         linger_ms=50,
         batch_size=min(job["max_bytes"], 1_000_000),
         max_request_size=job["max_bytes"],
+        **({"enable_idempotence": job["idempotent"]} if CAN_BE_IDEMPOTENT else {}),
     )
     sent = [
         producer.send(job["topic"], key=r.key, value=r.value, headers=r.headers, partition=0, timestamp_ms=r.timestamp)

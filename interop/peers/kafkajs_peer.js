@@ -1,6 +1,7 @@
 // kafkajs as an interop peer. SERVER and then one of
 //   write TOPIC CODEC   the records of the standard input, a JSON array, go to partition 0
 //   read TOPIC COUNT    so many records of partition 0 come out, as JSON
+//   admin TOPIC         makes a topic of three partitions, finds it, and deletes it
 //   group GROUP TOPIC   a member of a group: prints every value, commits, and leaves upon SIGTERM
 // Bytes are in base64, as in jobs.py.
 const { readFileSync } = require('fs');
@@ -11,10 +12,10 @@ const kafka = new Kafka({ clientId: 'kafkajs', brokers: [server], logLevel: logL
 const bytes = (text) => (text === null ? null : Buffer.from(text, 'base64'));
 const text = (data) => (data === null ? null : data.toString('base64'));
 
-// kafkajs has a header's values as an object, with an array where a key comes several times.
+// kafkajs has a header's values as an object, with an array where a key comes several times (since 2.0).
 const pack = (headers) => {
   const packed = {};
-  for (const { key, value } of headers || []) packed[key] = [...(packed[key] || []), bytes(value)];
+  for (const { key, value } of headers || []) packed[key] = key in packed ? [packed[key], bytes(value)].flat() : bytes(value);
   return packed;
 };
 const unpack = (headers) =>
@@ -75,7 +76,22 @@ async function group(groupId, topic) {
   await consumer.run({ eachMessage: async ({ message }) => console.log(message.value.toString()) });
 }
 
-const run = { write: () => write(...args), read: () => read(args[0], Number(args[1])), group: () => group(...args) }[op];
+async function admin(topic) {
+  const client = kafka.admin();
+  await client.connect();
+  await client.createTopics({ topics: [{ topic, numPartitions: 3, replicationFactor: 1 }], waitForLeaders: true });
+  const { topics } = await client.fetchTopicMetadata({ topics: [topic] });
+  if (topics[0].partitions.length !== 3) throw new Error(`${topic}: ${JSON.stringify(topics)}`);
+  await client.deleteTopics({ topics: [topic] });
+  await client.disconnect();
+}
+
+const run = {
+  write: () => write(...args),
+  read: () => read(args[0], Number(args[1])),
+  admin: () => admin(...args),
+  group: () => group(...args),
+}[op];
 run().catch((e) => {
   console.error(e);
   process.exit(1);
