@@ -62,7 +62,8 @@ func (e *IdentityError) Error() string {
 	return fmt.Sprintf("%s: the %s is %s, not %s", e.File, e.What, e.Got, e.Expected)
 }
 
-// openMeta opens the metadata log, makes sure that it is the one of this data directory, and registers the node in it.
+// openMeta opens the metadata log, makes sure that it is the one of this data directory, registers the node in it, and offers
+// copies of it.
 func (n *Node) openMeta(ctx context.Context) error {
 	backend, err := n.openMetaLog(ctx)
 	if err != nil {
@@ -87,7 +88,10 @@ func (n *Node) openMeta(ctx context.Context) error {
 	}
 	n.clusterID = n.meta.ClusterID()
 	n.show(func(s *shown) { s.cluster = n.clusterID })
-	return n.register(ctx)
+	if err := n.register(ctx); err != nil {
+		return err
+	}
+	return n.openBackups(ctx)
 }
 
 // openMetaLog opens the metadata log and returns what it is kept in.

@@ -159,7 +159,7 @@ func TestF13_LostMetadataIsMadeAgainFromTheDirectories(t *testing.T) {
 // TestF13_WhatOnlyTheJournalHasCountsWhenMetadataIsMadeAgain loses the metadata in the power cut that took records from the
 // logs, which were the first of their leader epoch.
 func TestF13_WhatOnlyTheJournalHasCountsWhenMetadataIsMadeAgain(t *testing.T) {
-	dir, cut := filled(t), t.TempDir()
+	dir := filled(t)
 	for range 2 { // two terms of which no record tells
 		require.NoError(t, os.Remove(filepath.Join(dir, ".kafka_cleanshutdown")))
 		n, err := onDisk(t, dir)
@@ -182,7 +182,7 @@ func TestF13_WhatOnlyTheJournalHasCountsWhenMetadataIsMadeAgain(t *testing.T) {
 		})
 	}
 	last.Wait()
-	require.NoError(t, os.CopyFS(cut, os.DirFS(dir)))
+	cut := copyDir(t, dir)
 	c.Close()
 	require.NoError(t, n.Close(t.Context()))
 	require.FileExists(t, filepath.Join(cut, "tidemark.journal"))

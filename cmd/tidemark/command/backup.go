@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-io/tidemark/meta"
+	"github.com/tidemark-io/tidemark/node"
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
@@ -21,7 +22,9 @@ func newBackup() *cobra.Command {
 them. Records are not in it: they are in the data directory and the bucket. FILE is written as a whole, replaces an
 older backup and nothing else, and is on disk when the command ends. A log that is damaged is not backed up.
 
-The log is the file in the data directory of a stopped server, or the one in etcd that --meta-url names, at any time.`,
+The log is the file in the data directory, or the one in etcd that --meta-url names, at any time. A server that runs on the
+data directory hands a copy of its file over at the socket tidemark.sock in it, to its own user and to root: what it had
+acknowledged before the command began is in the backup. It goes on meanwhile.`,
 		Example: `  tidemark backup /backup/tidemark.meta --data-dir /var/lib/tidemark
   tidemark backup /backup/prod.meta --meta-url etcd://10.0.0.1:2379/prod`,
 		Args: exactly("FILE"),
@@ -40,7 +43,7 @@ The log is the file in the data directory of a stopped server, or the one in etc
 		if err := replaceable(args[0]); err != nil {
 			return err
 		}
-		found, err := inspectMeta(c, source)
+		found, online, err := inspectToBackUp(c, source)
 		if err != nil {
 			return err
 		}
@@ -57,10 +60,27 @@ The log is the file in the data directory of a stopped server, or the one in etc
 		}
 		return reportBackup(c, takenBackup{
 			File: args[0], Log: found.Where, ClusterID: found.ClusterID, Index: found.State.Index(),
-			Topics: found.State.TopicCount(), Streams: found.State.StreamCount(), Bytes: len(b),
+			Topics: found.State.TopicCount(), Streams: found.State.StreamCount(), Bytes: len(b), Online: online,
 		}, asJSON)
 	}
 	return c
+}
+
+// inspectToBackUp reads a metadata log: from the server that has it, if one answers.
+func inspectToBackUp(c *cobra.Command, source node.MetaSource) (found *meta.Inspection, online bool, err error) {
+	var none *node.NoServerError
+	if source.URL == "" {
+		found, err = node.InspectRunning(c.Context(), source.DataDir)
+		if !errors.As(err, &none) {
+			return found, true, err
+		}
+	}
+	found, err = inspectMeta(c, source)
+	var locked *meta.LockedError
+	if errors.As(err, &locked) {
+		err = fmt.Errorf("%w; %w (its log says whether it could make the socket, and the command has to run as its user)", err, none)
+	}
+	return found, false, err
 }
 
 // replaceable makes sure that a file is a backup, or not there: whoever names what is to be backed up must not lose it.
@@ -87,13 +107,19 @@ type takenBackup struct {
 	Topics    int    `json:"topics"`
 	Streams   int    `json:"streams"`
 	Bytes     int    `json:"bytes"`
+	// Online says that the server was running and handed it over.
+	Online bool `json:"online"`
 }
 
 func reportBackup(c *cobra.Command, b takenBackup, asJSON bool) error {
 	if asJSON {
 		return writeJSON(c.OutOrStdout(), b)
 	}
-	_, err := fmt.Fprintf(c.OutOrStdout(), "%s: cluster %s as of entry %d of %s, %d topics, %d streams, %s\n", b.File, b.ClusterID,
-		b.Index, b.Log, b.Topics, b.Streams, size(int64(b.Bytes)))
+	from := ""
+	if b.Online {
+		from = ", by the server that runs"
+	}
+	_, err := fmt.Fprintf(c.OutOrStdout(), "%s: cluster %s as of entry %d of %s, %d topics, %d streams, %s%s\n", b.File, b.ClusterID,
+		b.Index, b.Log, b.Topics, b.Streams, size(int64(b.Bytes)), from)
 	return err
 }

@@ -1,0 +1,106 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/tidemark-io/tidemark/meta"
+	"github.com/tidemark-io/tidemark/meta/embedded"
+)
+
+// NoServerError says that nobody offers the metadata of a data directory at its socket: no server runs there, or one that
+// could not make it.
+type NoServerError struct {
+	Socket string
+	Err    error
+}
+
+func (e *NoServerError) Error() string {
+	return fmt.Sprintf("no server answers at %s: %v", e.Socket, e.Err)
+}
+
+// Unwrap returns what connecting said.
+func (e *NoServerError) Unwrap() error { return e.Err }
+
+// InspectRunning reads the metadata of a server that runs on a data directory, as it was at one moment after the call began:
+// with every change that had been acknowledged by then. The server hands a copy of its file over, which is verified as
+// [InspectMeta] does; writers do not wait for that. Errors to match: [*NoServerError].
+func InspectRunning(ctx context.Context, dataDir string) (found *meta.Inspection, err error) {
+	body, err := askForBackup(ctx, dataDir)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	own, err := os.MkdirTemp("", "tidemark-backup-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(own)) }()
+	name := filepath.Join(own, metaFile)
+	if err := writeAll(name, body); err != nil {
+		return nil, err
+	}
+	b, err := embedded.OpenToRead(name)
+	if err != nil {
+		return nil, err
+	}
+	found, err = meta.Inspect(ctx, b)
+	if found != nil {
+		found.Where = path.Join(dataDir, metaFile)
+	}
+	return found, errors.Join(err, b.Close())
+}
+
+// askForBackup returns what the server sends. The caller closes it.
+func askForBackup(ctx context.Context, dataDir string) (io.ReadCloser, error) {
+	socket := path.Join(dataDir, backupSocket)
+	var dialed error
+	transport := &http.Transport{
+		DisableKeepAlives: true, ResponseHeaderTimeout: time.Minute,
+		DialContext: func(ctx context.Context, _, _ string) (conn net.Conn, err error) {
+			err = withShortPath(dataDir, func(short string) error {
+				var d net.Dialer
+				conn, err = d.DialContext(ctx, "unix", filepath.Join(short, backupSocket))
+				return err
+			})
+			dialed = err
+			return conn, err
+		},
+	}
+	c := &http.Client{Transport: transport}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://server/backup", nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.Do(request)
+	switch {
+	case err != nil && dialed != nil && ctx.Err() == nil:
+		return nil, &NoServerError{Socket: socket, Err: dialed}
+	case err != nil:
+		return nil, err
+	case answer.StatusCode != http.StatusOK:
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, 4<<10))
+		return nil, errors.Join(fmt.Errorf("%s: the server says %s: %s", socket, answer.Status, strings.TrimSpace(string(text))),
+			answer.Body.Close())
+	}
+	return answer.Body, nil
+}
+
+// writeAll writes a file that only this user can read.
+func writeAll(name string, from io.Reader) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, from)
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,216 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// backupSocket is the unix socket in the data directory at which a running server offers a copy of its metadata. It speaks
+// HTTP/1.1: GET /backup answers with the metadata file as it was at one moment after the request came in. Only the server's
+// own user, and root, can connect.
+const backupSocket = "tidemark.sock"
+
+// Bounds of the backup socket.
+const (
+	backupsAtOnce  = 2                // others are told to come back
+	backupPatience = 30 * time.Second // how long a client may take nothing
+	backupChunk    = 256 << 10
+)
+
+// copiedFile is a metadata log that can be copied while it is written to.
+type copiedFile interface {
+	CopyTo(ctx context.Context, w io.Writer) (int64, error)
+}
+
+// openBackups offers copies of the metadata, if it is a file in the data directory. A server that cannot is a server without
+// them: the log says so.
+func (n *Node) openBackups(ctx context.Context) error {
+	file, ok := n.metaFile.(copiedFile)
+	if !ok {
+		return nil
+	}
+	l, remove, err := listenInDir(ctx, n.config.DataDir, backupSocket)
+	if err != nil {
+		n.log.Warn("no backup of the metadata can be taken while the server runs: its socket cannot be made",
+			"socket", path.Join(n.config.DataDir, backupSocket), "error", err)
+		return nil
+	}
+	server := newBackupServer(file, n.config.DataDir)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			n.log.Warn("no backup of the metadata can be taken any more while the server runs", "error", err)
+		}
+	}()
+	n.undo("the backup socket", func(ctx context.Context) error {
+		remove()
+		grace, cancel := context.WithTimeout(ctx, graceTime)
+		defer cancel()
+		if err := server.Shutdown(grace); err != nil {
+			_ = server.Close() // cuts off who still reads
+		}
+		<-ended
+		return nil
+	})
+	return nil
+}
+
+// newBackupServer serves copies of a metadata file. They are put into a file of dir first, which has no name, so that a client
+// that reads slowly holds nobody up.
+func newBackupServer(file copiedFile, dir string) *http.Server {
+	turns := make(chan struct{}, backupsAtOnce)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /backup", func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case turns <- struct{}{}:
+			defer func() { <-turns }()
+		default:
+			http.Error(w, fmt.Sprintf("%d backups are being taken; try again", backupsAtOnce), http.StatusServiceUnavailable)
+			return
+		}
+		copied, size, err := copyAside(r.Context(), file, dir)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		defer copied.Close()
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
+		sendPatiently(w, copied)
+	})
+	return &http.Server{
+		Handler: mux, ReadHeaderTimeout: backupPatience, ReadTimeout: backupPatience, IdleTimeout: backupPatience,
+		MaxHeaderBytes: 16 << 10,
+	}
+}
+
+// copyAside copies a metadata file into one that is gone when it is closed.
+func copyAside(ctx context.Context, file copiedFile, dir string) (copied *os.File, size int64, err error) {
+	copied, err = os.CreateTemp(dir, metaFile+".copy-")
+	if err != nil {
+		return nil, 0, err
+	}
+	err = os.Remove(copied.Name())
+	if err == nil {
+		size, err = file.CopyTo(ctx, copied)
+	}
+	if err == nil {
+		_, err = copied.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, copied.Close())
+	}
+	return copied, size, nil
+}
+
+// sendPatiently sends all of a file, as long as the client goes on reading. A connection that is cut tells the client, which
+// knows the length.
+func sendPatiently(w http.ResponseWriter, from io.Reader) {
+	control := http.NewResponseController(w)
+	for {
+		if control.SetWriteDeadline(time.Now().Add(backupPatience)) != nil {
+			return
+		}
+		if _, err := io.CopyN(w, from, backupChunk); err != nil {
+			return
+		}
+		if control.Flush() != nil {
+			return
+		}
+	}
+}
+
+// listenInDir listens on a unix socket in a directory, that only this user can connect to. What an earlier process has left
+// there is replaced. remove takes the name away again.
+func listenInDir(ctx context.Context, dir, name string) (l net.Listener, remove func(), err error) {
+	target := filepath.Join(dir, name)
+	left, err := filepath.Glob(filepath.Join(globEscape(dir), name+".*.new"))
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, old := range left {
+		_ = os.RemoveAll(old) // of a process that died within the next lines
+	}
+	private, err := os.MkdirTemp(dir, name+".*.new") // nobody else can enter, before the socket has its mode
+	if err != nil {
+		return nil, nil, err
+	}
+	defer os.RemoveAll(private)
+	if err := isReplaceable(target); err != nil {
+		return nil, nil, err
+	}
+	err = withShortPath(private, func(short string) error {
+		var c net.ListenConfig
+		l, err = c.Listen(ctx, "unix", filepath.Join(short, "s"))
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // it has another name by then
+	made := filepath.Join(private, "s")
+	if err := errors.Join(os.Chmod(made, 0o600), os.Rename(made, target)); err != nil {
+		return nil, nil, errors.Join(err, l.Close())
+	}
+	return l, func() { _ = os.Remove(target) }, nil // a name that stays is replaced by the next process
+}
+
+// isReplaceable refuses to put a socket in the place of anything but a socket.
+func isReplaceable(target string) error {
+	info, err := os.Lstat(target)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && info.Mode().Type() != fs.ModeSocket {
+		err = fmt.Errorf("%s is there and is no socket", target)
+	}
+	return err
+}
+
+// globEscape has every character of a path mean itself in a pattern.
+func globEscape(dir string) string {
+	escaped := ""
+	for _, r := range dir {
+		switch r {
+		case '*', '?', '[', '\\':
+			escaped += "\\"
+		}
+		escaped += string(r)
+	}
+	return escaped
+}
+
+// maxSocketPath is how long the path of a unix socket may be everywhere: 104 bytes with the zero at the end on macOS and BSD,
+// 108 on Linux. Behind the path of a directory there is room for a name of 16 bytes.
+const maxSocketPath = 103
+
+// withShortPath calls f with a path of a directory that has room for the name of a socket: the directory's own or, if that is
+// long, one by a descriptor of this process, where the system has such paths (Linux).
+func withShortPath(dir string, f func(short string) error) error {
+	const room = 16
+	if len(dir)+room <= maxSocketPath {
+		return f(dir)
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	short := fmt.Sprintf("/proc/self/fd/%d", d.Fd())
+	if _, err := os.Stat(short); err != nil {
+		return fmt.Errorf("the path %s is too long for a socket, of which paths have at most %d bytes: use a shorter one, or a "+
+			"symbolic link", dir, maxSocketPath)
+	}
+	return f(short)
+}
