@@ -12,13 +12,16 @@ import (
 
 // TestTheStreamEngineRunsEndToEndInABucket runs the end-to-end test of the stream engine, which is in the other module, in
 // a bucket of the real server. TIDEMARK_TEST_LIVES and TIDEMARK_TEST_SEED mean there what they always do.
-func TestTheStreamEngineRunsEndToEndInABucket(t *testing.T) {
+func TestTheStreamEngineRunsEndToEndInABucket(t *testing.T) { runTheStreamEngine(t, newBucket(t)) }
+
+func runTheStreamEngine(t *testing.T, bucket string, env ...string) {
+	t.Helper()
 	in, err := server.Located()
 	require.NoError(t, err)
 	const name = "TestEndToEndInABucket"
 	test := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", "-run=^"+name+"$", "./stream")
 	test.Dir = in.Root()
-	test.Env = append(os.Environ(), "TIDEMARK_TEST_STORE="+newBucket(t)) // the credentials are there already
+	test.Env = append(append(os.Environ(), "TIDEMARK_TEST_STORE="+bucket), env...) // the credentials are there already
 	output, err := test.CombinedOutput()
 	require.NoError(t, err, string(output))
 	require.Contains(t, string(output), "--- PASS: "+name)

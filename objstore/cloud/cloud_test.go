@@ -159,37 +159,129 @@ func TestF58_AnUploadThatTheStoreForgotFailsOnceAndBeginsAgain(t *testing.T) {
 	require.Equal(t, int64(24<<20), info.Size)
 }
 
+// TestF69_DeletesThatFailForSomeKeys: with many keys in a request, and with one.
 func TestF69_DeletesThatFailForSomeKeys(t *testing.T) {
+	for _, oneByOne := range []bool{false, true} {
+		f := newFakeS3(t)
+		f.mu.oneByOne = oneByOne
+		s := open(t, f.url())
+		defer s.Close()
+		var keys []string
+		for i := range 40 {
+			keys = append(keys, fmt.Sprintf("k%02d", i))
+			require.NoError(t, s.Put(t.Context(), keys[i], nil))
+		}
+		f.setRefuse(func(r *http.Request) (int, string) {
+			switch {
+			case strings.HasSuffix(r.URL.Path, "7"):
+				return 403, "AccessDenied"
+			case strings.HasSuffix(r.URL.Path, "05"):
+				return 503, "SlowDown"
+			case strings.HasSuffix(r.URL.Path, "06"):
+				return 404, "NoSuchKey"
+			case strings.HasSuffix(r.URL.Path, "08"):
+				return 500, "InternalError"
+			}
+			return 0, ""
+		})
+		err := s.Delete(t.Context(), append(keys, keys[7])...)
+		var failed *objstore.DeleteError
+		require.ErrorAs(t, err, &failed)
+		type failure struct {
+			key   string
+			class error
+		}
+		var failures []failure
+		for _, e := range failed.Failed {
+			require.Equal(t, objstore.OpDelete, e.Op)
+			failures = append(failures, failure{e.Key, e.Class})
+		}
+		require.Equal(t, []failure{
+			{"k05", objstore.ErrThrottled}, {"k07", objstore.ErrDenied}, {"k08", objstore.ErrTransient}, {"k17", objstore.ErrDenied},
+			{"k27", objstore.ErrDenied}, {"k37", objstore.ErrDenied}, {"k07", objstore.ErrDenied},
+		}, failures, "in the order in which they were asked for")
+		require.False(t, objstore.Retriable(err))
+		require.Len(t, f.mu.objects, 7, "k06 was refused as one that is not there")
+	}
+}
+
+func TestManyKeysAreDeletedInOneRequest(t *testing.T) {
+	for _, path := range []string{"", "/some/where"} {
+		f := newFakeS3(t)
+		s := open(t, "s3://b"+path+"?endpoint="+f.URL)
+		defer s.Close()
+		var keys []string
+		for i := range 2500 {
+			keys = append(keys, fmt.Sprintf("k/%d", i))
+		}
+		require.NoError(t, s.Put(t.Context(), keys[0], nil))
+		require.NoError(t, s.Put(t.Context(), keys[2499], nil))
+		require.NoError(t, s.Put(t.Context(), "kept", nil))
+		odd := []string{"a../b", "__0x2f__"} // the library writes them in another way
+		for _, key := range odd {
+			require.NoError(t, s.Put(t.Context(), key, nil))
+		}
+		f.takeRequests()
+		require.NoError(t, s.Delete(t.Context(), append(keys, odd...)...))
+		requests := f.takeRequests()
+		require.Len(t, requests, 3+2*2, "and two for each of those")
+		require.Equal(t, 3, strings.Count(strings.Join(requests, "\n"), "POST  delete"), "%q", requests)
+		require.Len(t, f.mu.objects, 1)
+		require.NoError(t, s.Delete(t.Context(), "kept"))
+		require.Equal(t, []string{"DELETE " + strings.TrimPrefix(path+"/kept", "/")}, f.takeRequests())
+	}
+}
+
+// manyKeys are as few as are deleted in one request.
+func manyKeys() []string {
+	var keys []string
+	for i := range cloud.MinDeleteBatch {
+		keys = append(keys, fmt.Sprintf("many/%d", i))
+	}
+	return keys
+}
+
+func TestAStoreThatDoesNotKnowTheDeleteOfManyIsAskedOnce(t *testing.T) {
 	f := newFakeS3(t)
+	f.mu.oneByOne = true
 	s := open(t, f.url())
 	defer s.Close()
-	var keys []string
-	for i := range 40 {
-		keys = append(keys, fmt.Sprintf("k%02d", i))
-		require.NoError(t, s.Put(t.Context(), keys[i], nil))
-	}
-	f.setRefuse(func(r *http.Request) (int, string) {
-		switch {
-		case strings.HasSuffix(r.URL.Path, "7"):
-			return 403, "AccessDenied"
-		case strings.HasSuffix(r.URL.Path, "05"):
-			return 503, "SlowDown"
-		case strings.HasSuffix(r.URL.Path, "06"):
-			return 404, "NoSuchKey"
+	keys := manyKeys()
+	for range 2 {
+		for _, key := range keys {
+			require.NoError(t, s.Put(t.Context(), key, nil))
 		}
-		return 0, ""
-	})
-	err := s.Delete(t.Context(), keys...)
-	var failed *objstore.DeleteError
-	require.ErrorAs(t, err, &failed)
-	classes := map[string]error{}
-	for _, e := range failed.Failed {
-		classes[e.Key] = e.Class
+		require.NoError(t, s.Delete(t.Context(), keys...))
+		require.Empty(t, f.mu.objects)
 	}
-	require.Equal(t, map[string]error{
-		"k05": objstore.ErrThrottled, "k07": objstore.ErrDenied, "k17": objstore.ErrDenied, "k27": objstore.ErrDenied,
-		"k37": objstore.ErrDenied,
-	}, classes)
+	require.Equal(t, 1, strings.Count(strings.Join(f.takeRequests(), "\n"), "POST  delete"))
+}
+
+// TestADeleteOfManyThatFailsAsAWhole names every key with the class of the failure; one that is denied is tried key by key.
+func TestADeleteOfManyThatFailsAsAWhole(t *testing.T) {
+	for code, want := range map[string]error{"SlowDown": objstore.ErrThrottled, "InternalError": objstore.ErrTransient, "AccessDenied": nil} {
+		f := newFakeS3(t)
+		s := open(t, f.url())
+		defer s.Close()
+		require.NoError(t, s.Put(t.Context(), "a", nil))
+		f.setRefuse(func(r *http.Request) (int, string) {
+			if r.Method != http.MethodPost {
+				return 0, ""
+			}
+			return map[string]int{"SlowDown": 503, "InternalError": 500, "AccessDenied": 403}[code], code
+		})
+		err := s.Delete(t.Context(), append(manyKeys(), "a")...)
+		if want == nil {
+			require.NoError(t, err)
+			require.Empty(t, f.mu.objects)
+			continue
+		}
+		require.ErrorIs(t, err, want)
+		var failed *objstore.DeleteError
+		require.ErrorAs(t, err, &failed)
+		require.Len(t, failed.Failed, cloud.MinDeleteBatch+1)
+		require.True(t, objstore.Retriable(err))
+	}
 }
 
 func TestURLsThatNameNoStore(t *testing.T) {

@@ -24,6 +24,9 @@
 // Many stores other than AWS refuse the checksum headers that the AWS library sends by default, hence their defaults with
 // an endpoint. Where when_supported is in force [Store.Get] holds the bytes against the checksum that S3 keeps.
 //
+// [Store.Delete] sends the request that deletes 1,000 keys, with the Content-MD5 header where when_required is in force. A
+// store that does not know it is told by its answer, and gets a request for each key from then on.
+//
 // # Google Cloud Storage and Azure
 //
 // Credentials come from GOOGLE_APPLICATION_CREDENTIALS or the machine's account, and from AZURE_STORAGE_ACCOUNT with

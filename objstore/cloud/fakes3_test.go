@@ -2,6 +2,7 @@ package cloud_test
 
 import (
 	"crypto/md5"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/xml"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +31,7 @@ type fakeS3 struct {
 		nextID  int
 		// refuse answers a request with a status and an S3 code, 0 to let it pass. It may change the store.
 		refuse   func(*http.Request) (status int, code string)
+		oneByOne bool // the request that deletes many keys is not known
 		requests []string
 	}
 }
@@ -76,7 +79,7 @@ func (f *fakeS3) serve(w http.ResponseWriter, r *http.Request) {
 	key = strings.TrimSuffix(key, "/")
 	query := r.URL.Query()
 	line := r.Method + " " + key
-	for _, name := range []string{"list-type", "uploads", "partNumber"} {
+	for _, name := range []string{"list-type", "uploads", "partNumber", "delete"} {
 		if query.Has(name) {
 			line += " " + name
 		}
@@ -99,6 +102,8 @@ func (f *fakeS3) serve(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !inBucket:
 		fail(w, http.StatusNotFound, "NoSuchBucket")
+	case query.Has("delete"):
+		f.deleteMany(w, r, body)
 	case key == "":
 		f.list(w, query.Get("prefix"), query.Get("continuation-token"), query.Get("max-keys"))
 	case query.Has("uploads"):
@@ -116,6 +121,43 @@ func (f *fakeS3) serve(w http.ResponseWriter, r *http.Request) {
 	default:
 		f.get(w, r, key)
 	}
+}
+
+// deleteMany is strict about what S3 wants of the request: at most 1,000 keys, and their checksum.
+func (f *fakeS3) deleteMany(w http.ResponseWriter, r *http.Request, body []byte) {
+	sum := md5.Sum(body)
+	var asked struct {
+		Object []struct{ Key string }
+	}
+	err := xml.Unmarshal(body, &asked)
+	switch {
+	case f.mu.oneByOne:
+		fail(w, http.StatusNotImplemented, "NotImplemented")
+		return
+	case r.Header.Get("Content-MD5") != base64.StdEncoding.EncodeToString(sum[:]):
+		fail(w, http.StatusBadRequest, "BadDigest")
+		return
+	case err != nil || len(asked.Object) > 1000:
+		fail(w, http.StatusBadRequest, "MalformedXML")
+		return
+	}
+	type failure struct{ Key, Code, Message string }
+	result := struct {
+		XMLName xml.Name  `xml:"DeleteResult"`
+		Errors  []failure `xml:"Error"`
+	}{}
+	for _, o := range asked.Object {
+		if f.mu.refuse != nil {
+			one := &http.Request{Method: http.MethodDelete, URL: &url.URL{Path: "/b/" + o.Key}}
+			if status, code := f.mu.refuse(one); status != 0 {
+				result.Errors = append(result.Errors, failure{o.Key, code, "as the test wants it"})
+				continue
+			}
+		}
+		delete(f.mu.objects, o.Key)
+	}
+	w.Header().Set("Content-Type", "application/xml")
+	xml.NewEncoder(w).Encode(result)
 }
 
 func fail(w http.ResponseWriter, status int, code string) {

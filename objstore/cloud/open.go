@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"gocloud.dev/blob"
 	_ "gocloud.dev/blob/azureblob" // azblob://
 	_ "gocloud.dev/blob/gcsblob"   // gs://
@@ -65,6 +66,8 @@ func Open(ctx context.Context, rawURL string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open object store %s: %w", name, err)
 	}
+	var client *s3.Client
+	isS3 := bucket.As(&client)
 	if prefix != "" {
 		bucket = blob.PrefixedBucket(bucket, prefix)
 	}
@@ -74,6 +77,12 @@ func Open(ctx context.Context, rawURL string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open object store %s: %w", name, err)
 	}
 	s.checksums = u.Scheme == "s3" && provider.Query().Get("request_checksum_calculation") != "when_required"
+	if isS3 {
+		s.batch = &batchDeleter{client: client, bucket: u.Host, prefix: prefix}
+		if !s.checksums {
+			s.batch.options = append(s.batch.options, withContentMD5)
+		}
+	}
 	return s, nil
 }
 

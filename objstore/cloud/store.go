@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"gocloud.dev/blob"
-	"gocloud.dev/gcerrors"
 
 	"github.com/tidemark-io/tidemark/objstore"
 )
@@ -23,6 +22,8 @@ type Store struct {
 	part   int
 	// checksums is true if S3's checksum headers are sent, which many stores that are not AWS refuse.
 	checksums bool
+	// batch deletes many keys at once; nil where the provider has no request for that.
+	batch *batchDeleter
 
 	mu struct {
 		sync.RWMutex
@@ -204,45 +205,6 @@ func (s *Store) List(ctx context.Context, request objstore.ListRequest) (objstor
 		page.Objects = append(page.Objects, objstore.Info{Key: o.Key, Size: o.Size, Modified: o.ModTime})
 	}
 	return page, nil
-}
-
-// maxDeletes is how many objects one call deletes at the same time.
-const maxDeletes = 16
-
-// Delete is of [objstore.Store]. It sends one request a key, several at the same time.
-func (s *Store) Delete(ctx context.Context, keys ...string) error {
-	failed := make([]*objstore.Error, len(keys))
-	slots := make(chan struct{}, maxDeletes)
-	var all sync.WaitGroup
-	for i, key := range keys {
-		slots <- struct{}{}
-		all.Go(func() {
-			failed[i] = s.delete(ctx, key)
-			<-slots
-		})
-	}
-	all.Wait()
-	e := &objstore.DeleteError{}
-	for _, f := range failed {
-		if f != nil {
-			e.Failed = append(e.Failed, f)
-		}
-	}
-	if e.Failed != nil {
-		return e
-	}
-	return nil
-}
-
-func (s *Store) delete(ctx context.Context, key string) *objstore.Error {
-	if err := s.begin(ctx, objstore.OpDelete, key); err != nil {
-		return err.(*objstore.Error)
-	}
-	err := s.bucket.Delete(ctx, key)
-	if err == nil || gcerrors.Code(err) == gcerrors.NotFound && classOf(err) == objstore.ErrNotFound {
-		return nil
-	}
-	return s.fail(ctx, objstore.OpDelete, key, err)
 }
 
 // Close is of [objstore.Store].

@@ -237,6 +237,33 @@ func testDeletePartly(s *suite) {
 	require.Empty(s, s.keys("", 0))
 }
 
+// testDeletePartlyOfMany is about more keys than a provider takes in one request, of which some cannot be deleted.
+func testDeletePartlyOfMany(s *suite) {
+	var keys, bad []string
+	for i := range 2300 {
+		key := fmt.Sprintf("d/%d", i)
+		switch {
+		case i%500 == 3:
+			key = fmt.Sprintf("d//%d", i)
+			bad = append(bad, key)
+		case i%100 == 0:
+			s.put(key, "x")
+		}
+		keys = append(keys, key)
+	}
+	s.put("kept", "x")
+	err := s.Delete(s.ctx(), keys...)
+	var failed *objstore.DeleteError
+	require.ErrorAs(s, err, &failed)
+	var named []string
+	for _, e := range failed.Failed {
+		s.requireError(e, objstore.ErrInvalid, objstore.OpDelete, e.Key)
+		named = append(named, e.Key)
+	}
+	require.Equal(s, bad, named, "each is named, in the order in which they were asked for")
+	require.Equal(s, []string{"kept"}, s.keys("", 0), "and all others are gone")
+}
+
 // testDeleteAndPut proves that removing the last object of a prefix does not get in the way of a put below it.
 func testDeleteAndPut(s *suite) {
 	other := s.another()

@@ -42,6 +42,7 @@ func Run(t *testing.T, newBucket NewBucket) {
 		{"delete", testDelete},
 		{"delete many", testDeleteMany},
 		{"F69 a delete tries every key", testDeletePartly},
+		{"F69 a delete of many tries every key", testDeletePartlyOfMany},
 		{"delete and put the same key at once", testDeleteAndPut},
 		{"upload", testUpload},
 		{"an unfinished upload is invisible", testUploadInvisible},

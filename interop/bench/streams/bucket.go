@@ -78,6 +78,14 @@ type counted struct {
 	written, received atomic.Int64 // bytes
 }
 
+// Delete is counted where it is a POST: many keys in a request.
+func (c *counted) Delete(ctx context.Context, keys ...string) error {
+	if len(keys) >= cloud.MinDeleteBatch {
+		c.writes.Add(int64(len(keys)+999) / 1000)
+	}
+	return c.Store.Delete(ctx, keys...)
+}
+
 // List prices of S3 Standard in us-east-1, dollars for one request; DELETE is free.
 const (
 	writePrice = 0.005 / 1000

@@ -1,0 +1,237 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/tidemark-io/tidemark/objstore"
+)
+
+const (
+	// maxDeletes is how many requests of one call are under way at the same time.
+	maxDeletes = 16
+	// deleteBatch is how many keys S3 takes in one request.
+	deleteBatch = 1000
+)
+
+// MinDeleteBatch is from how many keys on [Store.Delete] sends S3 the request that deletes many, which is a POST: up to
+// there as many DELETE requests, which are free, take no longer.
+const MinDeleteBatch = maxDeletes + 1
+
+// Delete is of [objstore.Store]. S3 gets one request for 1,000 keys, from [MinDeleteBatch] on; a provider that has none for
+// many, or a store that speaks like S3 and does not know it, gets one a key.
+func (s *Store) Delete(ctx context.Context, keys ...string) error {
+	d := deletion{store: s, ctx: ctx, slots: make(chan struct{}, maxDeletes), keys: keys, failed: make([]*objstore.Error, len(keys))}
+	single, many := d.split()
+	for len(many) > 0 {
+		n := min(deleteBatch, len(many))
+		batch := many[:n]
+		d.run(func() { d.deleteBatch(batch) })
+		many = many[n:]
+	}
+	for _, i := range single {
+		d.run(func() { d.deleteOne(i) })
+	}
+	d.all.Wait()
+	e := &objstore.DeleteError{}
+	for _, f := range d.failed {
+		if f != nil {
+			e.Failed = append(e.Failed, f)
+		}
+	}
+	if e.Failed != nil {
+		return e
+	}
+	return nil
+}
+
+// deletion is one call of Delete.
+type deletion struct {
+	store  *Store
+	ctx    context.Context
+	slots  chan struct{} // a token for each request under way
+	all    sync.WaitGroup
+	keys   []string
+	failed []*objstore.Error // by the number of the key; each is one goroutine's to set
+}
+
+// run makes a request when its turn comes.
+func (d *deletion) run(request func()) {
+	d.slots <- struct{}{}
+	d.all.Go(func() {
+		defer func() { <-d.slots }()
+		request()
+	})
+}
+
+// split says which keys go alone, by their numbers, and which together.
+func (d *deletion) split() (single, many []int) {
+	for i, key := range d.keys {
+		if d.store.batch.takes(key) {
+			many = append(many, i)
+		} else {
+			single = append(single, i)
+		}
+	}
+	if len(many) < MinDeleteBatch {
+		return append(single, many...), nil
+	}
+	return single, many
+}
+
+// deleteOne deletes one key with a request of its own.
+func (d *deletion) deleteOne(i int) {
+	key := d.keys[i]
+	if err := d.store.begin(d.ctx, objstore.OpDelete, key); err != nil {
+		d.failed[i] = err.(*objstore.Error)
+		return
+	}
+	err := d.store.sendDelete(d.ctx, key)
+	if err == nil || classOf(err) == objstore.ErrNotFound {
+		return
+	}
+	d.failed[i] = d.store.fail(d.ctx, objstore.OpDelete, key, err)
+}
+
+// sendDelete deletes a key. The library looks whether there is an object before it does, which costs a request and is not
+// asked for here.
+func (s *Store) sendDelete(ctx context.Context, key string) error {
+	if !s.batch.takes(key) {
+		return s.bucket.Delete(ctx, key)
+	}
+	name := s.batch.prefix + key
+	_, err := s.batch.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.batch.bucket, Key: &name})
+	return err
+}
+
+// deleteBatch deletes keys with one request, and one by one if the store does not take that request.
+func (d *deletion) deleteBatch(batch []int) {
+	byKey := map[string][]int{}
+	var keys []string
+	for _, i := range batch {
+		if byKey[d.keys[i]] == nil {
+			keys = append(keys, d.keys[i])
+		}
+		byKey[d.keys[i]] = append(byKey[d.keys[i]], i)
+	}
+	fail := func(key string, e *objstore.Error) {
+		for _, i := range byKey[key] {
+			d.failed[i] = e
+		}
+	}
+	refused, err := d.sendBatch(keys)
+	switch {
+	case errors.Is(err, errNoBatch):
+		for _, i := range batch {
+			d.deleteOne(i)
+		}
+	case err != nil:
+		for _, key := range keys {
+			fail(key, d.store.fail(d.ctx, objstore.OpDelete, key, err))
+		}
+	}
+	for _, r := range refused {
+		if key, class, ok := d.store.batch.refusal(r); ok {
+			cause := fmt.Errorf("%s: %s", value(r.Code), value(r.Message))
+			fail(key, &objstore.Error{Op: objstore.OpDelete, Store: d.store.name, Key: key, Class: class, Err: cause})
+		}
+	}
+}
+
+// errNoBatch is a store that does not take many keys in one request, or not from this caller.
+var errNoBatch = errors.New("the store deletes one key a request")
+
+// sendBatch makes the request and returns what the store says that it did not delete.
+func (d *deletion) sendBatch(keys []string) ([]types.Error, error) {
+	if err := d.store.usable(d.ctx, objstore.OpDelete, keys[0]); err != nil {
+		var e *objstore.Error
+		errors.As(err, &e)
+		return nil, e.Err
+	}
+	b := d.store.batch
+	if b.unknown.Load() {
+		return nil, errNoBatch
+	}
+	objects := make([]types.ObjectIdentifier, len(keys))
+	for i, key := range keys {
+		name := b.prefix + key
+		objects[i].Key = &name
+	}
+	quiet := true
+	out, err := b.client.DeleteObjects(d.ctx, &s3.DeleteObjectsInput{
+		Bucket: &b.bucket, Delete: &types.Delete{Objects: objects, Quiet: &quiet},
+	}, b.options...)
+	if err == nil {
+		return out.Errors, nil
+	}
+	switch status, _ := answer(err); {
+	case d.ctx.Err() != nil:
+	case status == http.StatusBadRequest || status == http.StatusMethodNotAllowed || status == http.StatusNotImplemented:
+		b.unknown.Store(true)
+		return nil, errNoBatch
+	case classOf(err) == objstore.ErrDenied: // may be about this request only
+		return nil, errNoBatch
+	}
+	return nil, err
+}
+
+// batchDeleter deletes at S3; nil for a bucket that is not there.
+type batchDeleter struct {
+	client         *s3.Client
+	bucket, prefix string
+	options        []func(*s3.Options)
+	unknown        atomic.Bool // the store does not know the request
+}
+
+// takes reports whether a key is written here as the library writes it. It writes a few in another way, which are left to it.
+func (b *batchDeleter) takes(key string) bool {
+	return b != nil && objstore.CheckKey(key) == nil && !strings.Contains(key, "../") && !strings.Contains(key, "__0x")
+}
+
+// refusal is what the store says about one key; not ok if the object is not there, which is as good as deleted.
+func (b *batchDeleter) refusal(r types.Error) (key string, class error, ok bool) {
+	key = strings.TrimPrefix(value(r.Key), b.prefix)
+	code := value(r.Code)
+	class, known := byCode(code)
+	switch {
+	case code == "NoSuchKey" || code == "NoSuchVersion":
+		return key, nil, false
+	case known:
+		return key, class, true
+	case code == "AccessDenied" || code == "MethodNotAllowed" || code == "InvalidAccessKeyId":
+		return key, objstore.ErrDenied, true
+	case code == "ServiceUnavailable":
+		return key, objstore.ErrThrottled, true
+	}
+	return key, objstore.ErrTransient, true
+}
+
+func value(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// withContentMD5 has a request carry the header that all stores know, in place of S3's checksum headers, which the library
+// sends with this request even where it is told to send them only when they are required.
+func withContentMD5(o *s3.Options) {
+	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
+		// A library that names them in another way has nothing to remove: then a strict store refuses the request, and keys are
+		// deleted one by one.
+		_, _ = stack.Initialize.Remove("AWSChecksum:SetupInputContext")
+		_, _ = stack.Build.Remove("AWSChecksum:RequestMetricsTracking")
+		_, _ = stack.Finalize.Remove("AWSChecksum:ComputeInputPayloadChecksum")
+		return smithyhttp.AddContentChecksumMiddleware(stack)
+	})
+}
