@@ -23,7 +23,11 @@ func examineData(dir string) []finding {
 	if where != dir && writable.Status == statusOK {
 		writable.Detail = fmt.Sprintf("%s is not there yet and can be made in %s", dir, where)
 	}
-	return append([]finding{writable}, examineFileSystem(where)...)
+	found := []finding{writable}
+	if where == dir {
+		found = append(found, examineQuarantine(dir))
+	}
+	return append(found, examineFileSystem(where)...)
 }
 
 // existing is the directory itself, or the nearest one above it that is there.

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -173,6 +174,23 @@ func examineHTTP(ctx context.Context, s config.Server) finding {
 	case status != http.StatusOK:
 		return warn(check, "%s answers, but the server is not ready: %s", local, text)
 	}
+	return examineReady(check, local, text)
+}
+
+// examineReady reads what a server that is ready says of itself.
+func examineReady(check, local, text string) finding {
+	var said struct{ Failed, Warnings []string }
+	if err := json.Unmarshal([]byte(text), &said); err != nil {
+		return warn(check, "%s answers, and not as a server of this version does: %v", local, err)
+	}
+	warnings := strings.Join(said.Warnings, "; ")
+	switch {
+	case len(said.Failed) > 0:
+		return fail(check, "%s answers: %s not served, or taking no records: %s. %s", local, plural(len(said.Failed), "partition"),
+			strings.Join(said.Failed, ", "), warnings)
+	case warnings != "":
+		return warn(check, "%s answers: ready. %s", local, warnings)
+	}
 	return okay(check, "%s answers: ready", local)
 }
 
@@ -189,7 +207,7 @@ func get(ctx context.Context, url string) (status int, text string, err error) {
 	if err != nil {
 		return 0, "", err
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 512))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err = errors.Join(err, resp.Body.Close()); err != nil {
 		return 0, "", fmt.Errorf("reading %s: %w", url, err)
 	}

@@ -7,13 +7,14 @@ import (
 func newLog() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "log",
-		Short: "Look into log files, offline and without ever writing to them",
+		Short: "Look into log files, offline, and repair them when that is asked for",
 		Example: `  tidemark log dump tidemark-data/orders-0
   tidemark log dump tidemark-data/orders-0/00000000000000000000.log --records
-  tidemark log check tidemark-data`,
+  tidemark log check tidemark-data
+  tidemark log repair tidemark-data`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newLogDump(), newLogCheck())
+	c.AddCommand(newLogDump(), newLogCheck(), newLogRepair())
 	return c
 }

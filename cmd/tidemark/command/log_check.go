@@ -8,7 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-io/tidemark/internal/quarantine"
 	"github.com/tidemark-io/tidemark/kafkalog"
+	"github.com/tidemark-io/tidemark/logdir"
 	"github.com/tidemark-io/tidemark/node"
 	"github.com/tidemark-io/tidemark/vfs"
 	"github.com/tidemark-io/tidemark/vfs/overlay"
@@ -16,8 +18,9 @@ import (
 
 func newLogCheck() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "check PATH...",
-		Short: "Verify every byte of partitions, and say what a start would repair",
+		Use:     "check PATH...",
+		Aliases: []string{"verify"},
+		Short:   "Verify every byte of partitions, and say what a start would repair",
 		Long: `Verify partitions: every batch's checksum and offsets, every index entry, epochs and producer state. PATH is a
 partition's directory, or a data directory for all partitions in it.
 
@@ -36,6 +39,12 @@ rebuild is told and nothing is written. The exit code is 1 if anything is wrong.
 		var checked []checkedLog
 		for _, path := range paths {
 			warnOfJournal(c, path)
+			if shared, damaged := checkShared(path); damaged {
+				checked = append(checked, shared)
+				if !asJSON {
+					shared.print(c)
+				}
+			}
 			dirs, err := partitionDirs(path)
 			if err != nil {
 				return err
@@ -77,6 +86,7 @@ type checkedLog struct {
 	Bytes    int64    `json:"bytes"`
 	Repairs  []string `json:"repairs"`  // what a start would cut or rebuild
 	Problems []string `json:"problems"` // what no start can mend
+	Kept     int      `json:"kept"`     // files in the quarantine, which are no part of the log
 }
 
 func (r checkedLog) ok() bool { return len(r.Problems) == 0 && len(r.Repairs) == 0 }
@@ -93,6 +103,23 @@ func (r checkedLog) print(c *cobra.Command) {
 	for _, text := range r.Problems {
 		fmt.Fprintf(c.OutOrStdout(), "  problem: %s\n", text)
 	}
+	if r.Kept > 0 {
+		fmt.Fprintf(c.OutOrStdout(), "  %s in the quarantine, which the log does without\n", plural(r.Kept, "file"))
+	}
+}
+
+// checkShared looks at the files that the partitions of a data directory share, and reports whether any is damaged.
+func checkShared(path string) (checkedLog, bool) {
+	result := checkedLog{Dir: path, Repairs: []string{}, Problems: []string{}}
+	if !node.IsDataDir(path) {
+		return result, false
+	}
+	_, err := logdir.ReadCheckpoints(vfs.OS(), path)
+	if err == nil {
+		return result, false
+	}
+	result.Repairs = append(result.Repairs, strings.Split(err.Error(), "\n")...)
+	return result, true
 }
 
 func verdict(checked []checkedLog) error {
@@ -147,11 +174,23 @@ func checkLog(fsys vfs.FS, dir string) checkedLog {
 			result.Repairs = append(result.Repairs, fmt.Sprintf("cut %s from %s at position %d, the log then ends at offset %d: %v",
 				size(e.Cut), e.File, e.Position, e.Offset, e.Reason))
 		},
+		SetAside: func(e kafkalog.SetAsideEvent) {
+			result.Repairs = append(result.Repairs, fmt.Sprintf("make %s again: %v", e.File, e.Reason))
+		},
 		DamagedBatch: func(e kafkalog.DamagedBatchEvent) {
 			result.Problems = append(result.Problems, fmt.Sprintf("%s, position %d, offset %d: %v", e.File, e.Position, e.Offset,
 				e.Err))
 		},
 	}})
+	if sets, err := quarantine.In(fsys, dir).Sets(); err == nil {
+		for _, set := range sets {
+			result.Kept += len(set.Files)
+		}
+	}
+	var damaged *logdir.FormatError
+	if _, err := logdir.ReadMetadata(fsys, dir); errors.As(err, &damaged) {
+		result.Repairs = append(result.Repairs, err.Error())
+	}
 	wrong, err := indexMismatches(fsys, dir)
 	if err != nil {
 		result.Problems = append(result.Problems, err.Error())

@@ -27,7 +27,7 @@ func writeReference(w io.Writer, root *cobra.Command) error {
 	var b strings.Builder
 	b.WriteString("# The command line\n\n")
 	b.WriteString("Made from the commands by `tidemark reference > docs/cli.md`.\n\n")
-	b.WriteString("Exit codes: 0 done, 1 failed, 2 called wrongly. Errors go to standard error, and what `--output json` writes is stable.\n\n")
+	b.WriteString("Exit codes: 0 done, 1 failed, 2 called wrongly; those of [`log repair`](#tidemark-log-repair) are more. Errors go to standard error, and what `--output json` writes is stable.\n\n")
 	for _, g := range root.Groups() {
 		fmt.Fprintf(&b, "- %s", g.Title)
 		for _, c := range root.Commands() {

@@ -18,7 +18,18 @@ const (
 	ExitOK     = 0 // done
 	ExitFailed = 1 // the command was understood and failed
 	ExitUsage  = 2 // unknown command or flag, missing or malformed argument
+
+	ExitWouldChange  = 3 // of log repair: something is wrong, and --apply would mend it
+	ExitUnrepairable = 4 // of log repair: something is wrong that it cannot mend
 )
+
+// exitError is an error with an exit code of its own.
+type exitError struct {
+	code int
+	text string
+}
+
+func (e *exitError) Error() string { return e.text }
 
 // Streams are the standard streams of one run.
 type Streams struct {
@@ -40,8 +51,12 @@ func Main(ctx context.Context, args []string, s Streams) int {
 		return ExitFailed
 	}
 	fmt.Fprintf(s.Err, "tidemark: %s\n", plainError(err))
-	if isUsage(err) {
+	var own *exitError
+	switch {
+	case isUsage(err):
 		return ExitUsage
+	case errors.As(err, &own):
+		return own.code
 	}
 	return ExitFailed
 }

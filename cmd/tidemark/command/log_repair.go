@@ -1,0 +1,284 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-io/tidemark/kafkalog"
+	"github.com/tidemark-io/tidemark/logdir"
+	"github.com/tidemark-io/tidemark/node"
+	"github.com/tidemark-io/tidemark/vfs"
+	"github.com/tidemark-io/tidemark/vfs/overlay"
+)
+
+func newLogRepair() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "repair PATH...",
+		Short: "Say what a repair of damaged partitions would do, and do it with --apply",
+		Long: `Find what is damaged in partitions of a stopped server, and say what a repair would do about it. PATH is a partition's
+directory, or a data directory for all partitions in it; that of a stopped Apache Kafka broker is as good. While a server has
+the data directory, the command refuses.
+
+Without --apply nothing is written. What is done about each thing that is wrong is one of these:
+
+  cut tail     what stands behind the last whole batch of a file is cut off
+  leave out    damaged bytes in the middle of a log are taken out; what follows stays, at its own offsets
+  fill end     a log that ends before what is known to have been on disk ends there again, without the records
+  make again   a file beside the records, such as an index, is made again from them
+  set aside    a file that cannot be made again is taken out of the log
+
+Offsets that are lost have no records any more, and are not given to others. Consumers that come to them go on behind them,
+without an error.
+
+Nothing is thrown away. What a log loses is first put into the directory 'quarantine' in the partition's own, with a manifest
+(a .json file) that says from where, which offsets, and why; it is on disk before anything of the log is changed. A repair that
+is cut short is finished by the next one. The next start of the server checks what it finds and begins new leader epochs.
+
+The exit code is 0 if nothing was wrong, or all of it was repaired; 3 if there is something to repair and --apply was not given;
+4 if something cannot be repaired, which is then left as it is; 1 if the command failed.`,
+		Example: `  tidemark log repair /var/lib/tidemark
+  tidemark log repair /var/lib/tidemark/orders-0 --apply
+  tidemark log repair /var/lib/tidemark --output json`,
+		Args: atLeastOne("PATH"),
+	}
+	var apply bool
+	c.Flags().BoolVar(&apply, "apply", false, "do it; without it nothing is changed")
+	output := addOutputFlag(c)
+	c.RunE = func(c *cobra.Command, paths []string) error {
+		asJSON, err := output.json(c)
+		if err != nil {
+			return err
+		}
+		run := &repairRun{apply: apply, told: c.ErrOrStderr(), repaired: []repairedLog{}}
+		for _, path := range paths {
+			if err := run.path(c.Context(), path); err != nil {
+				return err
+			}
+		}
+		if asJSON {
+			err = writeJSON(c.OutOrStdout(), run.repaired)
+		} else {
+			err = run.print(c.OutOrStdout())
+		}
+		return errors.Join(err, run.verdict())
+	}
+	return c
+}
+
+// What came of one log.
+const (
+	repairSound        = "sound"
+	repairWouldChange  = "would change"
+	repairDone         = "repaired"
+	repairFailed       = "failed"
+	repairUnrepairable = "cannot be repaired"
+)
+
+// repairedLog is what was found in one log, and what was done about it.
+type repairedLog struct {
+	Dir      string       `json:"dir"`
+	State    string       `json:"state"`
+	Start    int64        `json:"start_offset"` // afterwards
+	End      int64        `json:"end_offset"`   // afterwards
+	Steps    []repairStep `json:"steps"`
+	Notes    []string     `json:"notes"`
+	Problems []string     `json:"problems"`
+	Kept     []string     `json:"kept"` // where what the log lost is kept
+}
+
+// repairStep is a [kafkalog.RepairStep] for programs.
+type repairStep struct {
+	Action   string `json:"action"`
+	File     string `json:"file"`
+	Reason   string `json:"reason"`
+	Position int64  `json:"position"`
+	Bytes    int64  `json:"bytes"`
+	First    int64  `json:"first_lost_offset"`
+	Next     int64  `json:"next_offset"` // equal to the first if no offset is lost
+	Records  int64  `json:"records"`
+}
+
+// repairRun is one call of the command.
+type repairRun struct {
+	apply    bool
+	told     io.Writer
+	repaired []repairedLog
+}
+
+// path repairs a partition, or all of a data directory.
+func (r *repairRun) path(ctx context.Context, path string) (err error) {
+	dirs, err := partitionDirs(path)
+	if err != nil {
+		return err
+	}
+	var data *node.StoppedDir
+	for _, dir := range []string{path, filepath.Dir(filepath.Clean(path))} {
+		if data != nil || !node.IsDataDir(dir) {
+			continue
+		}
+		data, err = node.TakeStopped(ctx, dir, r.apply, func(file, reason string) {
+			fmt.Fprintf(r.told, "%s: what the journal has of it was not put back: %s\n", file, reason)
+		})
+		if errors.Is(err, vfs.ErrLocked) {
+			return fmt.Errorf("%w: stop the server that has %s first", err, dir)
+		}
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, data.Close()) }()
+		if damage := data.Damage(); damage != nil {
+			fmt.Fprintf(r.told, "%v\nthe next start keeps aside what of these is damaged, and makes it again\n", damage)
+		}
+	}
+	for _, dir := range dirs {
+		if parsed, err := logdir.ParseDirName(filepath.Base(dir)); err == nil && parsed.Role == logdir.Delete {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		r.repaired = append(r.repaired, r.repair(dir, data))
+	}
+	return nil
+}
+
+// repair plans the repair of one log, and does it.
+func (r *repairRun) repair(dir string, data *node.StoppedDir) repairedLog {
+	var fsys vfs.FS = overlay.New(vfs.OS())
+	if r.apply {
+		fsys = vfs.OS()
+	}
+	var o kafkalog.RepairOptions
+	if data != nil {
+		fsys = data.FS()
+		o.Flushed, o.Visible, o.LogStart = data.Checkpointed(filepath.Base(dir))
+	}
+	result := repairedLog{Dir: dir, Steps: []repairStep{}, Notes: []string{}, Problems: []string{}, Kept: []string{}}
+	fail := func(err error) repairedLog {
+		result.State, result.Problems = repairFailed, append(result.Problems, err.Error())
+		return result
+	}
+	plan, err := kafkalog.PlanRepair(fsys, dir, o)
+	if err != nil {
+		return fail(err)
+	}
+	result.Start, result.End = plan.Start, plan.End
+	for _, s := range plan.Steps {
+		result.Steps = append(result.Steps, repairStep{
+			string(s.Action), s.File, s.Reason, s.Position, s.Bytes, s.First, s.Next, s.Records,
+		})
+	}
+	result.Notes = append(result.Notes, plan.Notes...)
+	for _, err := range plan.Unrepairable {
+		result.Problems = append(result.Problems, err.Error())
+	}
+	switch {
+	case len(plan.Unrepairable) > 0:
+		result.State = repairUnrepairable
+	case len(plan.Steps) == 0:
+		result.State = repairSound
+	case !r.apply:
+		result.State = repairWouldChange
+	default:
+		if data != nil {
+			if err := data.BeforeChange(); err != nil {
+				return fail(err)
+			}
+		}
+		kept, err := plan.Apply()
+		result.Kept = append(result.Kept, kept...)
+		if err != nil {
+			return fail(err)
+		}
+		result.State = repairDone
+	}
+	return result
+}
+
+// print tells of the logs that something is to be said of, and how many there are.
+func (r *repairRun) print(w io.Writer) error {
+	var b strings.Builder
+	counts := map[string]int{}
+	for _, l := range r.repaired {
+		counts[l.State]++
+		if l.State != repairSound || len(l.Notes) > 0 {
+			l.print(&b)
+		}
+	}
+	fmt.Fprintf(&b, "%d log(s): %d sound", len(r.repaired), counts[repairSound])
+	for _, state := range []string{repairWouldChange, repairDone, repairUnrepairable, repairFailed} {
+		if counts[state] > 0 {
+			fmt.Fprintf(&b, ", %d %s", counts[state], state)
+		}
+	}
+	b.WriteString("\n")
+	if counts[repairWouldChange] > 0 {
+		b.WriteString("nothing was changed; --apply does it\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (l repairedLog) print(w io.Writer) {
+	fmt.Fprintf(w, "%s  %s", l.Dir, l.State)
+	if l.State != repairFailed {
+		fmt.Fprintf(w, "; offsets %d to %d when that is done", l.Start, l.End)
+	}
+	fmt.Fprintln(w)
+	for _, s := range l.Steps {
+		s.print(w)
+	}
+	for _, text := range l.Notes {
+		fmt.Fprintf(w, "  note: %s\n", text)
+	}
+	for _, text := range l.Problems {
+		fmt.Fprintf(w, "  problem: %s\n", text)
+	}
+	for _, name := range l.Kept {
+		fmt.Fprintf(w, "  kept: %s\n", name)
+	}
+}
+
+func (s repairStep) print(w io.Writer) {
+	switch kafkalog.RepairAction(s.Action) {
+	case kafkalog.CutTail, kafkalog.LeaveOut:
+		fmt.Fprintf(w, "  %s: %s, position %d, %s", s.Action, s.File, s.Position, size(s.Bytes))
+		if s.Records > 0 {
+			fmt.Fprintf(w, ", said to be %s record(s)", count(s.Records))
+		}
+	case kafkalog.FillEnd:
+		fmt.Fprintf(w, "  %s: %s, position %d", s.Action, s.File, s.Position)
+	default:
+		fmt.Fprintf(w, "  %s: %s", s.Action, s.File)
+	}
+	fmt.Fprintf(w, ": %s\n", s.Reason)
+	if s.Next > s.First {
+		fmt.Fprintf(w, "    offsets %d to %d are lost; consumers skip them and go on at %d\n", s.First, s.Next-1, s.Next)
+	} else if s.Action == string(kafkalog.CutTail) {
+		fmt.Fprintf(w, "    no offset is lost; the file then ends at offset %d\n", s.First)
+	}
+}
+
+// verdict is the exit code.
+func (r *repairRun) verdict() error {
+	counts := map[string]int{}
+	for _, l := range r.repaired {
+		counts[l.State]++
+	}
+	total := len(r.repaired)
+	switch {
+	case counts[repairUnrepairable] > 0:
+		return &exitError{ExitUnrepairable, fmt.Sprintf("%d of %d log(s) cannot be repaired", counts[repairUnrepairable], total)}
+	case counts[repairFailed] > 0:
+		return fmt.Errorf("the repair of %d of %d log(s) failed", counts[repairFailed], total)
+	case counts[repairWouldChange] > 0:
+		return &exitError{ExitWouldChange, fmt.Sprintf("%d of %d log(s) need a repair", counts[repairWouldChange], total)}
+	}
+	return nil
+}
