@@ -136,3 +136,13 @@ func TestThePageCacheIsFilledUntilSoMuchMemoryIsFree(t *testing.T) {
 	require.NoError(t, cache.fill(t.Context()))
 	require.NoError(t, cache.close())
 }
+
+func TestBareSyncsAreTimedAndLeaveNothing(t *testing.T) {
+	dir := t.TempDir()
+	l, err := bareSyncs(t.Context(), filepath.Join(dir, "bare"), 20*time.Millisecond)
+	require.NoError(t, err)
+	require.Positive(t, l.p50)
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}

@@ -4,11 +4,15 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tidemark-io/tidemark/vfs"
 )
 
 // pace is a steady load whose records are timed from their sending to their receipt.
@@ -36,8 +40,9 @@ type timed struct {
 	rounds  []latencies
 }
 
-// endToEnd measures each pace on each server that can keep up with it, round after round, and returns the table.
-func endToEnd(ctx context.Context, variants []*variant, rounds int, d time.Duration) (string, error) {
+// endToEnd measures each pace on each server that can keep up with it, and what a sync takes on the disk under dir, round after
+// round, and returns the table.
+func endToEnd(ctx context.Context, variants []*variant, rounds int, d time.Duration, dir string) (string, error) {
 	var all []*timed
 	for _, p := range paces {
 		for _, v := range variants {
@@ -46,7 +51,13 @@ func endToEnd(ctx context.Context, variants []*variant, rounds int, d time.Durat
 			}
 		}
 	}
+	var bare []latencies
 	for round := range rounds {
+		l, err := bareSyncs(ctx, filepath.Join(dir, fmt.Sprintf("bare-%d", round)), d/4)
+		if err != nil {
+			return "", err
+		}
+		bare = append(bare, l)
 		for i := range all {
 			one := all[i]
 			if round%2 == 1 {
@@ -64,12 +75,43 @@ func endToEnd(ctx context.Context, variants []*variant, rounds int, d time.Durat
 	var b strings.Builder
 	fmt.Fprintf(&b, "End to end: records of 1 KiB sent at a steady pace for %v, each timed from its sending to its receipt by a consumer; "+
 		"acks=all, no linger.\n\n| pace | server | p50, ms | p99, ms |\n|---|---|---:|---:|\n", d)
-	for _, one := range all {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", one.pace, one.variant.title,
-			spreadOf(one.rounds, func(l latencies) float64 { return milliseconds(l.p50) }).format("%.2f"),
-			spreadOf(one.rounds, func(l latencies) float64 { return milliseconds(l.p99) }).format("%.2f"))
+	row := func(pace, title string, rounds []latencies) {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", pace, title,
+			spreadOf(rounds, func(l latencies) float64 { return milliseconds(l.p50) }).format("%.2f"),
+			spreadOf(rounds, func(l latencies) float64 { return milliseconds(l.p99) }).format("%.2f"))
 	}
+	for _, one := range all {
+		row(one.pace.String(), one.variant.title, one.rounds)
+	}
+	row("about 1,000/s", "no server: 1 KiB added to a file and `fdatasync`", bare)
 	return b.String(), nil
+}
+
+// bareSyncs adds 1 KiB to a new file and syncs it, again and again for d with a millisecond between, and returns how long that
+// took: what any server must add to its own time if it syncs before it answers.
+func bareSyncs(ctx context.Context, name string, d time.Duration) (latencies, error) {
+	file, err := vfs.OS().Open(name, vfs.CreateNew)
+	if err != nil {
+		return latencies{}, fmt.Errorf("bench: %w", err)
+	}
+	defer os.Remove(name)
+	defer file.Close()
+	var took []time.Duration
+	record := make([]byte, 1024)
+	for end, at := time.Now().Add(d), int64(0); time.Now().Before(end); at += int64(len(record)) {
+		if err := pause(ctx, time.Millisecond); err != nil {
+			return latencies{}, err
+		}
+		began := time.Now()
+		if _, err := file.WriteAt(record, at); err != nil {
+			return latencies{}, fmt.Errorf("bench: %w", err)
+		}
+		if err := file.Sync(); err != nil {
+			return latencies{}, fmt.Errorf("bench: %w", err)
+		}
+		took = append(took, time.Since(began))
+	}
+	return latenciesOf(took), nil
 }
 
 // measure runs a producer and a consumer for d, of which the first tenth does not count.

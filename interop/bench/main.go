@@ -126,7 +126,7 @@ func underLoad(ctx context.Context, o options, dir string) (tables []string, err
 		run  func() (string, error)
 	}{
 		{"throughput", func() (string, error) { return throughput(ctx, o, variants, dir) }},
-		{"endtoend", func() (string, error) { return endToEnd(ctx, variants, o.rounds, 2*o.phase) }},
+		{"endtoend", func() (string, error) { return endToEnd(ctx, variants, o.rounds, 2*o.phase, dir) }},
 		{"cold", func() (string, error) { return cold(ctx, variants, o.rounds, o.phase) }},
 	} {
 		if !o.has(part.name) {
