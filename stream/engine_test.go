@@ -26,9 +26,13 @@ type cluster struct {
 	catalog   *catalogtest.Memory
 	config    Config
 	processes []*process
+	// damages are what a test has damaged deliberately: the kinds of findings of that severity that Check must have, and no
+	// others, when all is over.
+	damages []FindingKind
 }
 
 // runCluster runs a test in a bubble: time passes when everybody waits, and every goroutine must have ended with the test.
+// What is in the buckets and in the catalog then is held against each other, whatever the test looked at.
 func runCluster(t *testing.T, test func(c *cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -36,9 +40,33 @@ func runCluster(t *testing.T, test func(c *cluster)) {
 			T: t, wal: mem.NewBucket(time.Now), data: mem.NewBucket(time.Now), catalog: catalogtest.NewMemory(time.Now),
 			config: engineConfig(),
 		}
+		defer c.check()
 		defer c.killAll()
 		test(c)
 	})
+}
+
+// check finds no damage, or that which the test says it has done. Objects that nobody needs are no damage: processes were
+// killed.
+func (c *cluster) check() {
+	if c.Failed() {
+		return // it says enough
+	}
+	var kinds []FindingKind
+	var findings []string
+	for f, err := range Check(c.Context(), CheckOptions{
+		Catalog: c.catalog, WAL: c.wal.Open(), Data: c.data.Open(), Cluster: "tm-1", Deep: true,
+	}) {
+		require.NoError(c, err)
+		if f.Severity != Damage {
+			continue
+		}
+		findings = append(findings, f.String())
+		if !slices.Contains(kinds, f.Kind) {
+			kinds = append(kinds, f.Kind)
+		}
+	}
+	require.ElementsMatch(c, c.damages, kinds, "%q", findings)
 }
 
 // engineConfig has no background work but what appends and trims cause.

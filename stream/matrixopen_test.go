@@ -326,7 +326,8 @@ func TestF16_AnEpochThatIsHandedOutAgainIsRefused(t *testing.T) {
 	runCluster(t, func(c *cluster) {
 		c.written(5)
 		before := c.bytesOf(5)
-		c.catalog = catalogtest.NewMemory(time.Now) // restored from a backup older than the node
+		c.damages = []FindingKind{FoundFutureObject} // the node's epoch is given out again
+		c.catalog = catalogtest.NewMemory(time.Now)  // restored from a backup older than the node
 		p := c.prepare()
 		err := p.open(5)
 		var taken *EpochTakenError
@@ -340,6 +341,7 @@ func TestF16_AnEpochThatIsHandedOutAgainIsRefused(t *testing.T) {
 
 func TestF17_F15_ANeededObjectThatIsLostIsAGap(t *testing.T) {
 	runCluster(t, func(c *cluster) {
+		c.damages = []FindingKind{FoundWALGap}
 		p := c.start(5)
 		s := p.stream()
 		for range 70 {
@@ -407,13 +409,20 @@ func TestF19_WhatIsUnknownUnderThePrefixRefusesTheOpen(t *testing.T) {
 		key  string
 		data []byte
 		want string
+		kind FindingKind
 	}{
-		"key":       {prefix.String() + "1/wall/0-67108864", nil, "is unknown, want"},
-		"key below": {prefix.String() + "README", nil, "is unknown, want"},
-		"version 0": {prefix.Key(WALKey{Epoch: 1, Start: 9 * Window}), v0, "version 0, this program knows 1"},
-		"magic":     {prefix.Key(WALKey{Epoch: 1, Start: 9 * Window}), unknown, "version 0x77cba987, this program knows 0"},
+		"key":       {prefix.String() + "1/wall/0-67108864", nil, "is unknown, want", FoundUnknownKey},
+		"key below": {prefix.String() + "README", nil, "is unknown, want", FoundUnknownKey},
+		"version 0": {
+			prefix.Key(WALKey{Epoch: 1, Start: 9 * Window}), v0, "version 0, this program knows 1", FoundUnknownVersion,
+		},
+		"magic": {
+			prefix.Key(WALKey{Epoch: 1, Start: 9 * Window}), unknown, "version 0x77cba987, this program knows 0",
+			FoundUnknownVersion,
+		},
 	} {
 		runCluster(t, func(c *cluster) {
+			c.damages = []FindingKind{object.kind}
 			c.written(5)
 			require.NoError(c, c.wal.Open().Put(c.Context(), object.key, object.data))
 			before := c.bytesOf(5)
@@ -589,6 +598,10 @@ func TestWAL29_AGapOrAnOverlapRefusesTheOpen(t *testing.T) {
 		"bad record count: 1 r": {Base: 1<<63 - 1, Count: 1},
 	} {
 		runCluster(t, func(c *cluster) {
+			c.damages = []FindingKind{FoundBadRecovery}
+			if second.CheckAppend() != nil {
+				c.damages = []FindingKind{FoundBadWAL}
+			}
 			p := c.start(5)
 			s := p.stream()
 			p.kill()
