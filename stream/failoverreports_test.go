@@ -28,8 +28,20 @@ type pair struct {
 
 func inPair(t *testing.T, test func(p *pair)) {
 	synctest.Test(t, func(t *testing.T) {
-		test(&pair{T: t, bucket: mem.NewBucket(time.Now), catalog: catalogtest.NewMemory(time.Now)})
+		p := &pair{T: t, bucket: mem.NewBucket(time.Now), catalog: catalogtest.NewMemory(time.Now)}
+		test(p)
+		p.check()
 	})
+}
+
+// check finds no damage in what both left.
+func (p *pair) check() {
+	for f, err := range stream.Check(p.Context(), stream.CheckOptions{
+		Catalog: p.catalog, WAL: p.bucket.Open(), Data: p.bucket.Open(), Cluster: "pair", Deep: true,
+	}) {
+		require.NoError(p, err)
+		require.NotEqual(p, stream.Damage, f.Severity, "%s", f)
+	}
 }
 
 // open opens a node's engine. kill ends it as a crash does.

@@ -12,7 +12,7 @@ import (
 
 // Open begins a new epoch of the node, ends the log of the epoch before it, commits what that one had acknowledged and not
 // committed, and starts the engine (3.6). It does so whatever became of the process that ran the older epoch: should that
-// one still live, it acknowledges nothing any more once Open has returned.
+// one still live, what it acknowledges after Open has returned was stored before, and is committed.
 //
 // Streams that the node had opened are closed then. After a clean [Engine.Close] there is nothing to recover, and Open
 // costs one listing and two calls of the catalog. While a store or the catalog cannot be reached Open waits, as long as ctx
@@ -144,26 +144,33 @@ func (e *Engine) run(start int64) {
 }
 
 // removeOldEpochs deletes what older epochs of the node left: everything that they acknowledged is committed by now
-// (WAL-24). Young fences stay (WAL-22). What cannot be removed is tried again until ctx ends.
+// (WAL-24). Young fences stay (WAL-22), and are deleted when they are old: a writer that slept as long as that acknowledges
+// nothing when it wakes up, whether its fence is there or not (WAL-12). What cannot be removed is tried again until ctx ends.
 func (e *Engine) removeOldEpochs(ctx context.Context, node catalog.Node, prefix WALPrefix) {
 	for {
-		err := e.tryRemoveOldEpochs(ctx, node, prefix)
-		if err == nil || ctx.Err() != nil {
+		young, err := e.tryRemoveOldEpochs(ctx, node, prefix)
+		wait := time.Until(young)
+		switch {
+		case ctx.Err() != nil || err == nil && young.IsZero():
 			return
+		case err != nil:
+			wait = deleteRetry
+			if e.options.Events.WALDeleteFailed != nil {
+				e.options.Events.WALDeleteFailed(FailedEvent{err})
+			}
 		}
-		if e.options.Events.WALDeleteFailed != nil {
-			e.options.Events.WALDeleteFailed(FailedEvent{err})
-		}
-		if pause(ctx, deleteRetry) != nil {
+		if pause(ctx, wait) != nil {
 			return
 		}
 	}
 }
 
-func (e *Engine) tryRemoveOldEpochs(ctx context.Context, node catalog.Node, prefix WALPrefix) error {
+// tryRemoveOldEpochs looks once. It returns when the fences that it had to keep will all be old; the zero time if it kept
+// none.
+func (e *Engine) tryRemoveOldEpochs(ctx context.Context, node catalog.Node, prefix WALPrefix) (young time.Time, err error) {
 	listed, err := listAll(ctx, e.options.WAL, prefix.String())
 	if err != nil {
-		return err
+		return young, err
 	}
 	var keys []string
 	for _, o := range listed {
@@ -171,25 +178,29 @@ func (e *Engine) tryRemoveOldEpochs(ctx context.Context, node catalog.Node, pref
 		if err != nil || key.Epoch >= node.Epoch {
 			continue // it came after the check, and is not ours
 		}
-		keep, err := e.isYoungFence(ctx, o, key)
-		if err != nil {
-			return err
+		old := o.Modified.Add(e.options.Config.WALFenceRetention)
+		if time.Now().Before(old) {
+			fence, err := e.isFence(ctx, o, key)
+			if errors.Is(err, errVanished) {
+				continue
+			}
+			if err != nil {
+				return young, err
+			}
+			if fence {
+				if old.After(young) {
+					young = old
+				}
+				continue
+			}
 		}
-		if !keep {
-			keys = append(keys, o.Key)
-		}
+		keys = append(keys, o.Key)
 	}
-	return deleteAll(ctx, e.options.WAL, keys)
+	return young, deleteAll(ctx, e.options.WAL, keys)
 }
 
-// isYoungFence reports whether an object is a fence that must be kept still, or gone already.
-func (e *Engine) isYoungFence(ctx context.Context, o objstore.Info, key WALKey) (bool, error) {
-	if time.Since(o.Modified) >= e.options.Config.WALFenceRetention {
-		return false, nil
-	}
+// isFence looks into an object of the log.
+func (e *Engine) isFence(ctx context.Context, o objstore.Info, key WALKey) (bool, error) {
 	h, err := readWALHeader(ctx, e.options.WAL, o.Key, o.Size)
-	if errors.Is(err, errVanished) {
-		return true, nil
-	}
 	return err == nil && h.Epoch > key.Epoch, err
 }

@@ -181,6 +181,36 @@ func TestWAL22_AYoungFenceStaysAndAnOldOneGoes(t *testing.T) {
 	})
 }
 
+// TestWAL22_ARunningEngineRemovesFencesThatHaveGrownOld: those of its own node's older openings, and those of a node that it
+// took over, with one listing for all that grow old by then.
+func TestWAL22_ARunningEngineRemovesFencesThatHaveGrownOld(t *testing.T) {
+	runCluster(t, func(c *cluster) {
+		c.start(5).kill()
+		c.pass(time.Hour)
+		c.start(5).kill()
+		c.start(6).kill()
+		p := c.start(5)
+		require.NoError(c, p.Failover(c.Context(), 6))
+		synctest.Wait()
+		require.Equal(c, []string{"1/0", "2/1"}, c.walKeys(5))
+		require.Equal(c, []string{"1/0"}, c.walKeys(6))
+		p.wal.SetInjector(faultstore.When(func(op faultstore.Op) bool { return op.Kind == objstore.OpDelete },
+			faultstore.FailNth(0, objstore.ErrTransient)))
+		calls := p.wal.Calls()
+		c.pass(c.config.WALFenceRetention - time.Second)
+		require.Equal(c, calls, p.wal.Calls(), "nothing is asked for before that")
+		require.Equal(c, []string{"1/0", "2/1"}, c.walKeys(5))
+		c.pass(time.Second)
+		c.pass(deleteRetry) // one delete had failed
+		require.Empty(c, c.walKeys(5))
+		require.Empty(c, c.walKeys(6))
+		calls = p.wal.Calls()
+		c.pass(10 * c.config.WALFenceRetention)
+		require.Equal(c, calls, p.wal.Calls(), "and then no more")
+		p.close()
+	})
+}
+
 // TestF07_SlowAndReorderedUploads has many streams append in any order, blocks of one stream each, and the first block's
 // object be the slowest. After each commit the trim offset covers nothing that is not committed.
 func TestF07_SlowAndReorderedUploadsLoseNothing(t *testing.T) {
