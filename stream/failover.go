@@ -9,10 +9,10 @@ import (
 
 // Failover takes over the log of another node that is dead, or thought to be (3.10): it ends the node's epoch, commits what
 // it had acknowledged and not committed, closes its streams so that any node can open them, and notes that nothing is left
-// to recover. Should the node live after all, none of its objects is stored in its log from the fence on. It may still tell
-// its callers of what was stored before, also after Failover has returned: a reply of the store was on its way, or the
-// process was paused when it came. All of that is what Failover found and committed, at the same offsets. When the node comes
-// back it begins a higher epoch (WAL-34).
+// to recover. Should the node live after all, it acknowledges nothing that its log has from the fence on, whatever is stored
+// there. It may still tell its callers of what comes before the fence, also after Failover has returned: a reply of the store
+// was on its way, or the process was paused when it came. All of that is committed by then, at the same offsets. When the
+// node comes back it begins a higher epoch (WAL-34).
 //
 // Of several nodes that take over the same one, one wins; the others get [catalog.ErrNodeEpochMismatch]. Failover may be
 // repeated after an error, here or on another node, and when there is nothing to take over. Other errors are those of
