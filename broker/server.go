@@ -168,6 +168,7 @@ func (s *Server) accept(nc net.Conn, listener net.Addr) {
 		}
 		return
 	}
+	unpace(nc)
 	go func() {
 		defer s.conns.Done()
 		defer s.removeConn(c)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -60,7 +61,7 @@ func cold(ctx context.Context, variants []*variant, rounds int, produced time.Du
 	if len(readers) == 0 {
 		return "", nil
 	}
-	sender, err := startSender(readers[0].files)
+	sender, err := startSender(ctx, readers[0].files)
 	if err != nil {
 		return "", err
 	}
@@ -202,9 +203,16 @@ func wholeBatches(b []byte) (n, end int64) {
 	return n, end
 }
 
-// startSender listens and sends every connection the files, one after the other, with sendfile.
-func startSender(files []string) (net.Listener, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+// startSender listens and sends every connection the files, one after the other, with sendfile, and without pacing, as Tidemark
+// does for a client on its own machine.
+func startSender(ctx context.Context, files []string) (net.Listener, error) {
+	unpaced := net.ListenConfig{Control: func(_, _ string, socket syscall.RawConn) (err error) {
+		controlled := socket.Control(func(fd uintptr) {
+			err = syscall.SetsockoptString(int(fd), syscall.IPPROTO_TCP, syscall.TCP_CONGESTION, "reno")
+		})
+		return errors.Join(controlled, err)
+	}}
+	listener, err := unpaced.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}

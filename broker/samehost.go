@@ -1,0 +1,37 @@
+package broker
+
+import (
+	"net"
+	"syscall"
+)
+
+// unpace makes a connection from this very machine send as fast as the peer reads. There is no network between the two to be fair
+// to, yet a congestion control that paces what is sent, as BBR does, would pace it with a timer for every few packets: half of
+// what a fetch costs was that. The choice is reno, which the system lets every process make.
+//
+// It is a hint. Connections from elsewhere keep the system's choice.
+func unpace(nc net.Conn) {
+	if !sameHost(nc.LocalAddr(), nc.RemoteAddr()) {
+		return
+	}
+	socket, ok := nc.(syscall.Conn)
+	if !ok {
+		return
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return // it is closed, which the first read will tell
+	}
+	_ = raw.Control(func(fd uintptr) { setUnpaced(fd) })
+}
+
+// sameHost reports whether both ends of a TCP connection are on this machine: it talks to itself over one of its addresses, or over
+// loopback ones.
+func sameHost(local, remote net.Addr) bool {
+	l, ok := local.(*net.TCPAddr)
+	if !ok {
+		return false
+	}
+	r, ok := remote.(*net.TCPAddr)
+	return ok && (l.IP.Equal(r.IP) || r.IP.IsLoopback())
+}
