@@ -170,7 +170,11 @@ func (c *call) describeAsked(req *kmsg.MetadataRequest, resp *kmsg.MetadataRespo
 		case !validTopicName(ref.name):
 			resp.Topics = append(resp.Topics, unknownTopic(asked, codeInvalidTopicException))
 		default:
-			resp.Topics = append(resp.Topics, unknownTopic(asked, codeOf(err)))
+			unknown := unknownTopic(asked, codeOf(err))
+			if req.IncludeTopicAuthorizedOperations && asked.Topic != nil {
+				unknown.AuthorizedOperations = allTopicOperations // what may be done to a topic of that name
+			}
+			resp.Topics = append(resp.Topics, unknown)
 		}
 	}
 }

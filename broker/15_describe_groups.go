@@ -43,7 +43,7 @@ func (c *call) describeGroups(req *kmsg.DescribeGroupsRequest) (answer, error) {
 		for i, a := range answers {
 			d, _ := a.(*coordinator.Description)
 			resp.Groups[i] = c.describedGroup(req.Groups[i], d)
-			if req.IncludeAuthorizedOperations && d.Err == nil {
+			if req.IncludeAuthorizedOperations && resp.Groups[i].ErrorCode == codeNone {
 				resp.Groups[i].AuthorizedOperations = allGroupOperations
 			}
 		}

@@ -290,6 +290,7 @@ func (t *newTopic) response(definitions []topicconfig.Definition, nodes int) kms
 	r.NumPartitions, r.ReplicationFactor = -1, -1
 	if t.err != nil {
 		r.ErrorCode, r.ErrorMessage = codeOf(t.err), message(t.err)
+		r.Configs = []kmsg.CreateTopicsResponseTopicConfig{} // null is for those who may not see them
 		return r
 	}
 	r.TopicID = t.create.ID
