@@ -229,7 +229,16 @@ func renameOver(fsys vfs.FS, name string, data []byte) error {
 }
 
 // writeSynced makes a file with the given bytes and syncs them, not its name.
-func writeSynced(fsys vfs.FS, name string, data []byte) (err error) {
+func writeSynced(fsys vfs.FS, name string, data []byte) error {
+	return writeFile(fsys, name, data, vfs.File.Sync)
+}
+
+// writeUnsynced makes a file with the given bytes.
+func writeUnsynced(fsys vfs.FS, name string, data []byte) error {
+	return writeFile(fsys, name, data, func(vfs.File) error { return nil })
+}
+
+func writeFile(fsys vfs.FS, name string, data []byte, sync func(vfs.File) error) (err error) {
 	file, err := fsys.Open(name, vfs.CreateTruncate)
 	if err != nil {
 		return &IOError{Op: "create", Path: name, Err: err}
@@ -242,7 +251,7 @@ func writeSynced(fsys vfs.FS, name string, data []byte) (err error) {
 	if _, err := file.WriteAt(data, 0); err != nil {
 		return &IOError{Op: "write", Path: name, Err: err}
 	}
-	if err := file.Sync(); err != nil {
+	if err := sync(file); err != nil {
 		return &IOError{Op: opSync, Path: name, Err: err}
 	}
 	return nil

@@ -32,6 +32,11 @@ func (l *Log) Close() error {
 	if err := l.writeOnClose(); err != nil {
 		l.env.events.CloseFailed(FailedEvent{Dir: l.dir, Err: err})
 	}
+	return l.letGoLocked()
+}
+
+// letGoLocked ends the log and lets go of its files. The locks are held.
+func (l *Log) letGoLocked() error {
 	l.closed.Store(true)
 	l.env.forget(l)
 	v := l.view.Load()

@@ -14,6 +14,9 @@ type EnvOptions struct {
 	FS vfs.FS
 	// Now is the clock. Nil is the system clock.
 	Now func() time.Time
+	// Volume is a directory on the file system that the logs are on, mostly: [Env.CloseAll] makes those that are on it durable
+	// together, where FS is a [vfs.VolumeOpener]. Empty: each log is synced by itself.
+	Volume string
 	// Events receives what happens. See [Events] for what a callback may do.
 	Events Events
 	// MaxOpenFiles bounds the descriptors that are kept open beyond one for each log with unsynced records and those that
@@ -30,6 +33,9 @@ type EnvOptions struct {
 	Jitter func(n int64) int64
 }
 
+// closeWorkers is how many logs [Env.Close] closes at the same time.
+const closeWorkers = 16
+
 // Env is what all logs of a process share: the file system, the clock, the events, the cache of open files and the
 // background flush of sealed segments. It is safe for concurrent use.
 type Env struct {
@@ -39,9 +45,10 @@ type Env struct {
 	jitter  func(n int64) int64
 	files   *handleCache
 	roll    *rollFlusher
-	stages  sync.Pool // of *stage, empty ones
-	windows sync.Pool // of *window
-	copies  sync.Pool // of *copyBuffer
+	volume  vfs.Volume // nil: every log is synced by itself
+	stages  sync.Pool  // of *stage, empty ones
+	windows sync.Pool  // of *window
+	copies  sync.Pool  // of *copyBuffer
 
 	mu struct {
 		sync.Mutex
@@ -50,7 +57,7 @@ type Env struct {
 	}
 }
 
-// NewEnv returns an environment for [Open]. Nothing is opened and no goroutine runs until a log needs it.
+// NewEnv returns an environment for [Open]. But for the volume nothing is opened, and no goroutine runs until a log needs it.
 func NewEnv(o EnvOptions) *Env {
 	if o.FS == nil {
 		o.FS = vfs.OS()
@@ -72,6 +79,7 @@ func NewEnv(o EnvOptions) *Env {
 		files:  newHandleCache(o.FS, o.MaxOpenFiles),
 		roll:   newRollFlusher(o),
 	}
+	e.volume = openVolume(o.FS, o.Volume)
 	e.fs = e.files.fileSystem() // what is opened beside the cache makes room for itself as well
 	e.stages.New = func() any { return new(stage) }
 	e.windows.New = func() any { return new(window) }
@@ -92,13 +100,18 @@ func (e *Env) Close() error {
 	}
 	e.mu.Unlock()
 	var first error
-	for _, l := range logs {
-		if err := l.Close(); err != nil && first == nil {
-			first = err
+	nothing := func(*Log) error { return nil }
+	for _, closed := range e.closeAll(logs, closeWorkers, nothing) {
+		if closed.Close != nil && first == nil {
+			first = closed.Close
 		}
 	}
 	e.roll.wait()
 	e.files.close()
+	if e.volume != nil {
+		_ = e.volume.Close() // nothing was written through it
+		e.volume = nil
+	}
 	return first
 }
 

@@ -299,9 +299,12 @@ func (c *epochCache) renew(entries []EpochEntry) error {
 	}
 	c.names.changed.Add(1)
 	c.list.Store(&entries)
-	c.unwritten, c.deferred, c.optional = false, false, false
+	c.noteWritten()
 	return nil
 }
+
+// noteWritten says that the file is equal to the list.
+func (c *epochCache) noteWritten() { c.unwritten, c.deferred, c.optional = false, false, false }
 
 // replace writes the entries and shows them to readers once they are durable.
 func (c *epochCache) replace(entries []EpochEntry) error {
@@ -309,7 +312,7 @@ func (c *epochCache) replace(entries []EpochEntry) error {
 		return err
 	}
 	c.list.Store(&entries)
-	c.unwritten, c.deferred, c.optional = false, false, false
+	c.noteWritten()
 	return nil
 }
 

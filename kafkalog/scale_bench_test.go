@@ -18,16 +18,18 @@ import (
 // record of each was synced, to open and close again, and to open after what looks like a crash, with all records known to
 // be flushed and with none.
 func BenchmarkManyLogs(b *testing.B) {
-	for _, size := range []int{100, 2 * youngBytes} {
-		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {
-			for b.Loop() {
-				manyLogs(b, size)
-			}
-		})
+	for _, size := range []int{100, youngBytes / 2, 2 * youngBytes} {
+		for _, closing := range []string{"each", "together"} {
+			b.Run(fmt.Sprintf("bytes=%d/closed=%s", size, closing), func(b *testing.B) {
+				for b.Loop() {
+					manyLogs(b, size, closing == "together")
+				}
+			})
+		}
 	}
 }
 
-func manyLogs(b *testing.B, size int) {
+func manyLogs(b *testing.B, size int, together bool) {
 	const logs, workers = 5000, 16
 	dir := b.TempDir()
 	for i := range logs {
@@ -44,7 +46,7 @@ func manyLogs(b *testing.B, size int) {
 	}
 	epoch := int32(0)
 	open := func(unit string, o Options) {
-		env = NewEnv(EnvOptions{})
+		env = NewEnv(EnvOptions{Volume: dir})
 		if !o.Clean {
 			epoch++
 		}
@@ -56,7 +58,15 @@ func manyLogs(b *testing.B, size int) {
 		})
 	}
 	closeAll := func(unit string) {
-		report(unit, func(i int) error { return all[i].Close() })
+		if together {
+			began := time.Now()
+			for _, closed := range env.CloseAll(all, workers) {
+				require.NoError(b, errors.Join(closed.Sync, closed.Close))
+			}
+			b.ReportMetric(float64(time.Since(began).Milliseconds()), unit)
+		} else {
+			report(unit, func(i int) error { return errors.Join(all[i].Sync(), all[i].Close()) })
+		}
 		require.NoError(b, env.Close())
 	}
 	open("make-ms", Options{})

@@ -200,12 +200,17 @@ func (s *snapshotFiles) publishWith(write func(vfs.FS, string, []byte) error, of
 	if err := write(s.fs, s.path(offset), data); err != nil {
 		return err
 	}
+	s.note(offset)
+	return nil
+}
+
+// note says that there is a snapshot at the offset.
+func (s *snapshotFiles) note(offset int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at, found := slices.BinarySearch(s.offsets, offset); !found {
 		s.offsets = slices.Insert(s.offsets, at, offset)
 	}
-	return nil
 }
 
 // forget says that the file of a snapshot is no longer there.

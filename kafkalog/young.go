@@ -9,9 +9,9 @@ import (
 // producers are then made from the records when it is opened, which costs no more than to read them from files of their
 // own. With 5,000 partitions that got their first records, to make these files was most of the time that a stop took.
 
-// youngBytes is how many bytes of records may be all that there is of a log: some reads of headers, beside the one that an
-// Open needs in any case. An index says nothing of the first 4 KiB by default.
-const youngBytes = 16 << 10
+// youngBytes is how many bytes of records may be all that there is of a log: a few reads from one file, where a log with
+// all its files needs one from each of four.
+const youngBytes = 64 << 10
 
 // isYoung reports whether the records are all that there has to be of the log: they are few, all that were ever appended, and
 // nothing else was written. The lock is held.

@@ -44,7 +44,7 @@ func newDisk(t *testing.T) *disk {
 
 func (d *disk) boot() {
 	d.faults = faultfs.New(d.mem, nil)
-	d.env = kafkalog.NewEnv(kafkalog.EnvOptions{FS: d.faults, Events: kafkalog.Events{
+	d.env = kafkalog.NewEnv(kafkalog.EnvOptions{FS: d.faults, Volume: "data", Events: kafkalog.Events{
 		FutureTimestamp: func(e kafkalog.FutureTimestampEvent) { d.future = append(d.future, e.Dir) },
 	}})
 	d.flusher = NewFlusher(d.flusherOptions())

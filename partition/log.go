@@ -288,34 +288,59 @@ func (l *Log) Remove(retire func() (dir string, err error)) error {
 
 // shut ends the log's life once, with the given way to close its files.
 func (l *Log) shut(reason error, close_ func() error) error {
+	if l.beginShut(reason) {
+		l.endShut(close_())
+	}
+	return l.shutError()
+}
+
+// beginShut stops everything but reads. It reports false if another call has done so, or does.
+func (l *Log) beginShut(reason error) bool {
 	l.stopAppends(reason)
 	l.mu.Lock()
 	again := l.mu.shut
 	l.mu.shut = true
 	l.mu.Unlock()
 	if again {
-		<-l.mu.closed
-		return l.mu.err
+		return false
 	}
 	l.moved()
 	l.upkeep.task.Stop()
 	l.syncer.drain()
-	l.mu.err = close_()
+	return true
+}
+
+// endShut says that the files are closed.
+func (l *Log) endShut(err error) {
+	l.mu.err = err
 	close(l.mu.closed)
+}
+
+// shutError waits for endShut.
+func (l *Log) shutError() error {
+	<-l.mu.closed
 	return l.mu.err
 }
 
 func (l *Log) closeFiles() error {
-	failed := l.syncer.failure()
-	if failed == nil {
-		if err := l.store.Sync(); err != nil {
-			failed = l.storageError("sync", err, true)
-			l.syncer.fail(failed)
-			l.events.Failed(Failed{Topic: l.topic, Partition: l.index, Err: failed})
-		}
+	var done kafkalog.Closed
+	if l.syncer.failure() == nil {
+		done.Sync = l.store.Sync()
 	}
-	if err := l.store.Close(); err != nil {
-		failed = errors.Join(failed, l.storageError("close", err, true))
+	done.Close = l.store.Close()
+	return l.closedFiles(done)
+}
+
+// closedFiles returns what keeps the log from being closed in order.
+func (l *Log) closedFiles(done kafkalog.Closed) error {
+	failed := l.syncer.failure()
+	if failed == nil && done.Sync != nil {
+		failed = l.storageError("sync", done.Sync, true)
+		l.syncer.fail(failed)
+		l.events.Failed(Failed{Topic: l.topic, Partition: l.index, Err: failed})
+	}
+	if done.Close != nil {
+		failed = errors.Join(failed, l.storageError("close", done.Close, true))
 	}
 	return failed
 }
