@@ -1,0 +1,239 @@
+package stream
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/objstore/mem"
+	"github.com/tidemark-io/tidemark/stream/catalog"
+)
+
+// wreckage is a bucket that is filled by hand.
+type wreckage struct {
+	*testing.T
+	store objstore.Store
+}
+
+func TestTheNewestEpochInALogIsTheStreams(t *testing.T) {
+	w := newWreckage(t)
+	w.data(7, row(1, 1, 0), row(1, 1, 1))
+	w.log(5, 2, 0, row(1, 1, 0), row(1, 1, 1))
+	w.log(5, 2, Window, row(1, 2, 2), row(1, 2, 3))
+	made := w.rebuilt(false)
+	require.Equal(t, []catalog.Stream{{ID: 1, Epoch: 2, End: 2, Opened: true, Node: 5}}, made.Streams)
+	require.Equal(t, map[catalog.StreamID]int64{1: 4}, made.LogEnds)
+	require.Equal(t, []catalog.NodeState{{ID: 5, Epoch: 2, Slots: 1, WALEpoch: 2}}, made.Nodes)
+}
+
+func TestALogOfAnOlderEpochThanTheObjectsGoesNowhere(t *testing.T) {
+	w := newWreckage(t)
+	w.data(7, row(1, 3, 10), row(1, 3, 11))
+	w.log(5, 2, 0, row(1, 1, 10))
+	require.Equal(t, []catalog.Stream{{ID: 1, Epoch: 3, Start: 10, End: 12}}, w.rebuilt(false).Streams)
+}
+
+// TestNodeEpochsGoOnAboveFences has a log that a process of epoch 4 has ended without opening its own, and one that epoch 6
+// opened behind the fence that it put into epoch 5.
+func TestNodeEpochsGoOnAboveFences(t *testing.T) {
+	w := newWreckage(t)
+	w.log(5, 2, 3*Window, row(1, 1, 0))
+	w.fence(5, 2, 4*Window, 4)
+	w.log(8, 5, 0, row(2, 1, 0))
+	w.fence(8, 5, Window, 6)
+	w.log(8, 6, 3*Window, row(3, 1, 5)) // the one at 2 windows never arrived: nothing of it was acknowledged
+	made := w.rebuilt(false)
+	require.Equal(t, []catalog.NodeState{
+		{ID: 5, Epoch: 4, Slots: 1, WALEpoch: 2, WALStart: 3 * Window},
+		{ID: 8, Epoch: 6, Slots: 1, WALEpoch: 6, WALStart: 2 * Window},
+	}, made.Nodes)
+	require.Equal(t, []catalog.Stream{{ID: 1, Epoch: 1, Opened: true, Node: 5}}, made.Streams)
+	require.EqualValues(t, 2+skippedStreams, made.NextStream)
+}
+
+func TestALogThatWasClosedGoesOnBehindAllOfIt(t *testing.T) {
+	w := newWreckage(t)
+	w.fence(5, 2, 4*Window, 4)
+	require.Equal(t, []catalog.NodeState{{ID: 5, Epoch: 4, Slots: 1, WALEpoch: -1, WALStart: 5 * Window}}, w.rebuilt(false).Nodes)
+}
+
+func TestDamageStopsARebuildUnlessItIsLeftOut(t *testing.T) {
+	good := func(w *wreckage) {
+		w.data(7, row(1, 1, 0))
+		w.log(5, 2, 0, row(1, 1, 1))
+	}
+	for name, c := range map[string]struct {
+		damage func(w *wreckage)
+		says   string
+		key    string
+		left   []catalog.Stream // without it
+	}{
+		"a data object without an end": {
+			func(w *wreckage) { w.put(DataKey(DefaultNamespace, 9), make([]byte, 100)) },
+			"magic of the footer", DataKey(DefaultNamespace, 9), []catalog.Stream{{ID: 1, Epoch: 1, End: 1, Opened: true, Node: 5}},
+		},
+		"a data object of a later version": {
+			func(w *wreckage) {
+				b := w.object(row(1, 1, 0))
+				b[len(b)-1] = 0xF9
+				w.put(DataKey(DefaultNamespace, 9), b)
+			},
+			"of version 0x88e241b785f4cff9", DataKey(DefaultNamespace, 9), []catalog.Stream{{ID: 1, Epoch: 1, End: 1, Opened: true, Node: 5}},
+		},
+		"the newest record of a stream": {
+			func(w *wreckage) {
+				b := w.object(row(1, 1, 0))
+				b[blockHeaderSize]++
+				w.put(DataKey(DefaultNamespace, 9), b)
+			},
+			"record", DataKey(DefaultNamespace, 9), []catalog.Stream{{ID: 1, Epoch: 1, End: 1, Opened: true, Node: 5}},
+		},
+		"a frame of a log": {
+			func(w *wreckage) { w.flip(w.logKey(5, 2, 0), 60) },
+			"the log cannot be recovered", "", []catalog.Stream{{ID: 1, Epoch: 1, End: 1}},
+		},
+		"a header of a log": {
+			func(w *wreckage) { w.flip(w.logKey(5, 2, 0), 3) },
+			"WAL object", w5(0), []catalog.Stream{{ID: 1, Epoch: 1, End: 1}},
+		},
+		"a log of the old version": {
+			func(w *wreckage) {
+				w.put(WALPrefix{"tm-1", 5}.Key(WALKey{Epoch: 2, Start: Window, Old: true}), make([]byte, 100))
+			},
+			"WAL", "", []catalog.Stream{{ID: 1, Epoch: 1, End: 1}},
+		},
+		"an object of a log that is missing": {
+			func(w *wreckage) { w.log(5, 2, 70*Window, row(1, 1, 9)) },
+			"write-ahead log has a gap", w5(Window), []catalog.Stream{{ID: 1, Epoch: 1, End: 1}},
+		},
+		"a key of no known form": {
+			func(w *wreckage) { w.put(WALPrefix{"tm-1", 5}.String()+"3/wal/one", []byte("?")) },
+			"is unknown", WALPrefix{"tm-1", 5}.String() + "3/wal/one", []catalog.Stream{{ID: 1, Epoch: 1, End: 1}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWreckage(t)
+			good(w)
+			require.Equal(t, []catalog.Stream{{ID: 1, Epoch: 1, End: 1, Opened: true, Node: 5}}, w.rebuilt(false).Streams)
+			c.damage(w)
+			_, err := Rebuild(t.Context(), w.options(false))
+			var damaged *RebuildError
+			require.ErrorAs(t, err, &damaged)
+			said, keys := "", []string{}
+			for _, f := range damaged.Findings {
+				said, keys = said+f.String()+"\n", append(keys, f.Key)
+			}
+			require.Contains(t, said, c.says)
+			if c.key != "" {
+				require.Contains(t, keys, c.key)
+			}
+			require.Equal(t, c.left, w.rebuilt(true).Streams)
+		})
+	}
+}
+
+// TestACompositeThatWasBeingRemovedIsLeftAlone has lost a component, as when a removal ended half-way.
+func TestACompositeThatWasBeingRemovedIsLeftAlone(t *testing.T) {
+	w := newWreckage(t)
+	w.data(8, row(1, 1, 1))
+	composite, err := CompositeObject{
+		Components: []Component{{Object: 7}, {Object: 8, FirstBlock: 1}},
+		Entries: Index{
+			{Stream: 1, Start: 0, Delta: 1, Records: 1, Size: 44}, {Stream: 1, Start: 1, Delta: 1, Records: 1, Size: 44},
+		},
+	}.Encode()
+	require.NoError(t, err)
+	w.put(DataKey(DefaultNamespace, 9), composite)
+	made := w.rebuilt(false)
+	require.Equal(t, []catalog.Stream{{ID: 1, Epoch: 1, Start: 1, End: 2}}, made.Streams)
+	require.Contains(t, made.Findings[0].String(), "the composite of 0 to 2 links object 7, which is not there")
+
+	w.data(7, row(1, 1, 0))
+	made = w.rebuilt(false)
+	require.Equal(t, []catalog.Stream{{ID: 1, Epoch: 1, End: 2}}, made.Streams)
+	require.Empty(t, made.Replaced, "what the composite links is needed")
+	require.Equal(t, catalog.ObjectID(9), made.Objects[0].Object)
+	require.EqualValues(t, 88, made.Objects[0].Size)
+}
+
+func TestALogOfAnotherClusterIsLeftAlone(t *testing.T) {
+	w := newWreckage(t)
+	w.log(5, 2, 0, row(1, 1, 0))
+	other := WALPrefix{Cluster: "other", Node: 5}
+	w.put(other.Key(WALKey{Epoch: 9}), EncodeWALObject(WALHeader{Node: 5, Epoch: 9, Trim: -1}, []Record{row(2, 1, 0)}))
+	o := w.options(false)
+	_, err := Rebuild(t.Context(), o)
+	require.ErrorContains(t, err, "logs of several clusters, other, tm-1")
+	o.Cluster = "tm-1"
+	made, err := Rebuild(t.Context(), o)
+	require.NoError(t, err)
+	require.Equal(t, []any{1, int64(2), "logs of cluster other are left alone: 1 objects"},
+		[]any{len(made.Streams), made.Nodes[0].Epoch, made.Findings[0].String()})
+}
+
+// row is a record of one row.
+func row(stream catalog.StreamID, epoch, base int64) Record {
+	return Record{Stream: stream, Epoch: epoch, Base: base, Count: 1, Payload: []byte{byte(base)}}
+}
+
+// w5 is the key of an object in the log of node 5, epoch 2.
+func w5(start int64) string { return WALPrefix{"tm-1", 5}.Key(WALKey{Epoch: 2, Start: start}) }
+
+func newWreckage(t *testing.T) *wreckage { return &wreckage{T: t, store: mem.New()} }
+
+func (w *wreckage) options(leaveOut bool) RebuildOptions {
+	return RebuildOptions{WAL: w.store, Data: w.store, LeaveOut: leaveOut}
+}
+
+func (w *wreckage) rebuilt(leaveOut bool) *Rebuilt {
+	w.Helper()
+	made, err := Rebuild(w.Context(), w.options(leaveOut))
+	require.NoError(w, err)
+	return made
+}
+
+func (w *wreckage) put(key string, b []byte) {
+	w.Helper()
+	require.NoError(w, w.store.Put(w.Context(), key, b))
+}
+
+func (w *wreckage) object(records ...Record) []byte {
+	w.Helper()
+	var b bytes.Buffer
+	o := NewObjectWriter(&b, 1<<20)
+	for _, r := range records {
+		require.NoError(w, o.Add(r))
+	}
+	require.NoError(w, o.Close())
+	return b.Bytes()
+}
+
+func (w *wreckage) data(id catalog.ObjectID, records ...Record) {
+	w.Helper()
+	w.put(DataKey(DefaultNamespace, id), w.object(records...))
+}
+
+func (w *wreckage) logKey(node catalog.NodeID, epoch, start int64) string {
+	return WALPrefix{Cluster: "tm-1", Node: node}.Key(WALKey{Epoch: epoch, Start: start})
+}
+
+func (w *wreckage) log(node catalog.NodeID, epoch, start int64, records ...Record) {
+	w.Helper()
+	w.put(w.logKey(node, epoch, start), EncodeWALObject(WALHeader{Start: start, Node: node, Epoch: epoch, Trim: -1}, records))
+}
+
+func (w *wreckage) fence(node catalog.NodeID, epoch, start, by int64) {
+	w.Helper()
+	w.put(w.logKey(node, epoch, start),
+		EncodeWALObject(WALHeader{Start: start, Node: node, Epoch: by, Trim: -1}, []Record{Sentinel()}))
+}
+
+func (w *wreckage) flip(key string, at int) {
+	w.Helper()
+	b, err := w.store.Get(w.Context(), key)
+	require.NoError(w, err)
+	b[at]++
+	w.put(key, b)
+}
