@@ -346,3 +346,59 @@ func TestWhatGathersInALogIsWrittenBackInLargePieces(t *testing.T) {
 	require.Empty(t, keep(9, 7*half, half), "another segment")
 	require.Equal(t, []kafkalog.Tail{{Base: 9, Position: 7 * half, Size: 2 * half}}, keep(9, 8*half, half))
 }
+
+func TestTheSyncsThatFreeASideGiveWayToThoseThatSomebodyWaitsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := NewFlusher(FlusherOptions{Journal: JournalOptions{FS: memfs.New(), Dir: "data", Bytes: 2 << 20}})
+		defer f.Close()
+		side := f.journal.writer.SideBytes()
+		set := func(change func()) {
+			f.mu.Lock()
+			change()
+			f.mu.lull.Broadcast()
+			f.mu.Unlock()
+		}
+		begun := make(chan int)
+		next := func(i int) {
+			go func() {
+				f.awaitLull(i, 10)
+				begun <- i
+			}()
+			synctest.Wait()
+		}
+		waits := func() bool {
+			synctest.Wait()
+			select {
+			case <-begun:
+				return false
+			default:
+				return true
+			}
+		}
+
+		next(0)
+		require.False(t, waits(), "nobody waits for a sync")
+
+		set(func() { f.mu.turn = true })
+		next(1)
+		require.True(t, waits(), "a round is being written")
+		set(func() { f.mu.turn, f.mu.busy = false, 1 })
+		require.True(t, waits(), "a log is being synced")
+		set(func() { f.mu.busy = 0 })
+		require.False(t, waits())
+
+		set(func() { f.mu.busy = 1 })
+		next(4)
+		require.True(t, waits())
+		f.journal.filled.Store(side / 5)
+		set(func() {})
+		require.True(t, waits(), "a fifth of the other side allows four of ten to be left")
+		f.journal.filled.Store(side/5 + 1)
+		set(func() {})
+		require.False(t, waits(), "it is behind")
+		f.journal.filled.Store(side / 2)
+		next(9)
+		require.False(t, waits(), "all of them by when the other side is half full")
+		set(func() { f.mu.busy = 0 })
+	})
+}
