@@ -368,6 +368,17 @@ func (f *faultyCatalog) RegisterNode(ctx context.Context, r catalog.Registration
 	return epoch, err
 }
 
+func (f *faultyCatalog) CreateStreams(
+	ctx context.Context, n catalog.Node, count int,
+) (first catalog.StreamID, err error) {
+	err = f.change("create streams", func() error { first, err = f.Catalog.CreateStreams(ctx, n, count); return err })
+	return first, err
+}
+
+func (f *faultyCatalog) CompactStream(ctx context.Context, n catalog.Node, c catalog.StreamCompaction) error {
+	return f.change("compact stream", func() error { return f.Catalog.CompactStream(ctx, n, c) })
+}
+
 func (f *faultyCatalog) OpenWAL(ctx context.Context, n catalog.Node, start int64) error {
 	return f.change("open WAL", func() error { return f.Catalog.OpenWAL(ctx, n, start) })
 }
