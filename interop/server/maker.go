@@ -27,8 +27,9 @@ func UnderTest(in Install, dir string) (*Maker, error) {
 	return m, err
 }
 
-// New prepares a server with its data below dir, in a directory of its own. It does not start it.
-func (m *Maker) New(dir string) (*Server, error) {
+// New prepares a server with its data below dir, in a directory of its own. It does not start it. The arguments are for
+// tidemark; Kafka has what they ask for in its configuration.
+func (m *Maker) New(dir string, args ...string) (*Server, error) {
 	data, err := os.MkdirTemp(dir, "server-")
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
@@ -36,7 +37,7 @@ func (m *Maker) New(dir string) (*Server, error) {
 	if m.binary == "" {
 		return NewKafka(m.install, KafkaOptions{Dir: data})
 	}
-	return NewTidemark(TidemarkOptions{Dir: data, Binary: m.binary})
+	return NewTidemark(TidemarkOptions{Dir: data, Binary: m.binary, Args: args})
 }
 
 // Binary is the program of tidemark; empty when Kafka stands in.
