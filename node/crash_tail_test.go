@@ -67,7 +67,7 @@ func TestF03_ATornLastBatchIsCutAndSaidAndNothingElseHappens(t *testing.T) {
 		checkLogs(t, m)
 	}
 	m.Start()
-	incompressible := make([]byte, 32<<10) // more than a log holds without an index
+	incompressible := make([]byte, 128<<10) // more than a log holds without an index
 	_, _ = rand.Read(incompressible)
 	produce(t, c, "orders", 0, string(incompressible))
 	m.Stop()

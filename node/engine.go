@@ -48,6 +48,7 @@ func (n *Node) openEngine() {
 	c := n.config
 	n.env = kafkalog.NewEnv(kafkalog.EnvOptions{
 		FS: c.FS, Now: c.Now, Events: n.traces.KafkaLogs(n.keepsAside(observe.KafkaLogs(n.reg, n.log))), MaxOpenFiles: c.MaxOpenFiles,
+		Volume: c.DataDir,
 	})
 	n.flusher = partition.NewFlusher(partition.FlusherOptions{
 		Workers: c.SyncWorkers, MaxUnsyncedBytes: c.MaxUnsyncedBytes, Now: c.Now, Journal: n.journalOptions(),
@@ -265,8 +266,7 @@ func onlyFull(err error) bool {
 func (n *Node) finishPartitions() error {
 	n.checkpoints.stop()
 	logs := slices.Collect(n.partitions.all())
-	errs := make([]error, len(logs))
-	_ = parallel.Each(context.Background(), len(logs), n.flushWorkers(), func(i int) { errs[i] = logs[i].Close() })
+	errs := partition.CloseAll(n.env, logs, n.flushWorkers())
 	if err := errors.Join(append(errs, n.stillThere())...); err != nil {
 		return err
 	}

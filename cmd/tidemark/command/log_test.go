@@ -40,7 +40,7 @@ func TestU08_ALogIsDumpedAndChecked(t *testing.T) {
 	require.Contains(t, records, "    1  time 1700000000124  key null  value null  0 header(s)\n")
 	require.Contains(t, records, "    2  time 1700000000125  key null  value 0xff  0 header(s)\n")
 	require.Contains(t, done(t, "", "log", "dump", segment, "-r", "-o", "json"), `"value_base64":"/w=="`)
-	large := storedRecords(t, strings.Repeat("v", 20_000))
+	large := storedRecords(t, strings.Repeat("v", 70_000))
 	require.Contains(t, done(t, "", "log", "dump", filepath.Join(large, "leader-epoch-checkpoint")), "  epoch 0  from offset 0\n")
 	require.Contains(t, done(t, "", "log", "dump", filepath.Join(large, "00000000000000000000.timeindex")), "timestamp 1700000000125  offset 2")
 
@@ -97,7 +97,7 @@ func TestU08_IndexesThatLieAreToldEntryByEntry(t *testing.T) {
 	require.NoError(t, err)
 	server := n.Addrs().Kafka.String()
 	done(t, "", "topic", "create", "t", "-c", "index.interval.bytes=1", "--server", server)
-	for _, line := range []string{strings.Repeat("a", 20_000), "b", "c"} { // enough to be indexed
+	for _, line := range []string{strings.Repeat("a", 70_000), "b", "c"} { // enough to be indexed
 		done(t, line, "produce", "t", "--server", server)
 	}
 	require.NoError(t, n.Close(context.Background()))
