@@ -50,10 +50,11 @@ func walKeyOf(key string) (prefix WALPrefix, found bool, err error) {
 func (b *rebuilder) readLogs(ctx context.Context) error {
 	logs := map[WALPrefix][]objstore.Info{}
 	clusters := map[string]int{}
-	for info, err := range listEach(ctx, b.WAL, "") {
-		if err != nil {
-			return err
-		}
+	listed, err := listAll(ctx, b.WAL, "")
+	if err != nil {
+		return err
+	}
+	for _, info := range listed {
 		prefix, found, err := walKeyOf(info.Key)
 		switch {
 		case err != nil:
@@ -238,10 +239,13 @@ func (l *nodeLog) startOf(epoch int64) (start int64, known bool) {
 	return 0, false
 }
 
+// rebuildAhead is how much of a log is read ahead, in bytes.
+const rebuildAhead = 64 << 20
+
 // readRecords reads the records of a run of objects, one object after the other.
 func (l *nodeLog) readRecords(ctx context.Context, run []walObject, trim int64, proved bool) error {
 	reading := ""
-	err := readWALAhead(ctx, l.WAL, run, 1, func(o walObject, data []byte) error {
+	err := readWALAhead(ctx, l.WAL, run, rebuildAhead, func(o walObject, data []byte) error {
 		reading = o.key
 		h, frames, err := DecodeWALObject(o.key, data)
 		if err == nil && h != o.header {

@@ -17,10 +17,11 @@ const rebuildReaders = 16
 // readObjects lists the data objects and reads their indexes.
 func (b *rebuilder) readObjects(ctx context.Context) error {
 	sizes, others := map[catalog.ObjectID]objstore.Info{}, 0
-	for info, err := range listEach(ctx, b.Data, "") {
-		if err != nil {
-			return err
-		}
+	listed, err := listAll(ctx, b.Data, "")
+	if err != nil {
+		return err
+	}
+	for _, info := range listed {
 		id, err := ParseDataKey(b.Namespace, info.Key)
 		if err != nil {
 			if isDataKey(info.Key) {
