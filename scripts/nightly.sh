@@ -15,7 +15,8 @@ WAL_RUNS=${WAL_RUNS:-100000}
 STREAM_KILLS=${STREAM_KILLS:-50}
 TAKEOVERS=${TAKEOVERS:-20}
 LIVES=${LIVES:-12}
-STEPS=${STEPS:-tests models fuzz cuts ext4 kills wal streams s3 interop}
+RESTARTS=${RESTARTS:-10}
+STEPS=${STEPS:-tests models fuzz cuts ext4 kills wal streams s3 restarts interop}
 
 report=docs/nightly.md
 {
@@ -73,6 +74,11 @@ s3() {
 		go test -p 1 -count=1 -timeout 2h ./s3/ ./twoprocess/)
 }
 
+# restarts stops and kills a server every half minute while kafka-go writes to it.
+restarts() {
+	(cd interop && INTEROP_RESTARTS=$RESTARTS INTEROP_RESTART_EVERY=30s go test -count=1 -timeout 1h -run F74 .)
+}
+
 # mounts_ext4 tells whether this machine lets us make an ext4 in an image and mount it.
 mounts_ext4() {
 	local dir result=0
@@ -100,5 +106,6 @@ step kills "kill -9 of the process under load; of a server whose groups rebalanc
 step wal "the write-ahead log of streams against its model" "$WAL_RUNS" wal
 step streams "streams in processes that are killed, and overtaken; lives of an engine" "$STREAM_KILLS; $TAKEOVERS; $LIVES" streams
 step s3 "streams over a real S3 server and etcd: lives of an engine; processes paused, and killed" "$LIVES; 2 x $TAKEOVERS" s3
+step restarts "writers of kafka-go over restarts, 30 s apart" "$RESTARTS" restarts
 step interop "real clients and Apache Kafka" "all" make interop
 exit $failed
