@@ -12,6 +12,7 @@ package lazymem
 
 import (
 	"math/bits"
+	"slices"
 	"sync"
 	"time"
 )
@@ -40,6 +41,7 @@ const (
 // address space and lends none.
 type Pool struct {
 	limits
+	unmap func(memory []byte) error // nil: release
 
 	mu       sync.Mutex
 	idle     [classes][]*Buffer // last in, first out: its pages are the likeliest to be in a processor's cache
@@ -47,6 +49,7 @@ type Pool struct {
 	kept     int64              // bytes of what is idle that may be memory
 	mapped   int                // buffers, lent or idle
 	reserved int64              // bytes of address space of those
+	stuck    [][]byte           // mappings that are counted, are no memory, and could not be unmapped
 	trimmer  *time.Timer        // runs while something is idle
 	closed   bool
 }
@@ -89,7 +92,7 @@ func (p *Pool) Take(n int) *Buffer {
 	if class >= 0 {
 		size = 1 << (class + smallestBits)
 	}
-	kept, ok := p.admit(class, int64(size))
+	kept, ok := p.admit(class, size)
 	if kept != nil {
 		kept.n, kept.warm = n, max(n, kept.warm)
 		return kept
@@ -107,7 +110,7 @@ func (p *Pool) Take(n int) *Buffer {
 
 // admit takes a kept buffer of the class, or one that is not much larger, or says whether a new one of the size may be mapped and
 // counts it.
-func (p *Pool) admit(class int, size int64) (kept *Buffer, ok bool) {
+func (p *Pool) admit(class, size int) (kept *Buffer, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c := class; c >= 0 && c <= min(class+roomy, classes-1); c++ {
@@ -115,11 +118,20 @@ func (p *Pool) admit(class int, size int64) (kept *Buffer, ok bool) {
 			return p.popLocked(c), true
 		}
 	}
-	if p.mapped >= p.buffers || size > p.space-p.reserved {
+	for i, memory := range p.stuck {
+		if len(memory) >= size {
+			p.stuck = slices.Delete(p.stuck, i, i+1)
+			if len(memory) != size {
+				class = -1
+			}
+			return &Buffer{memory: memory, class: class}, true
+		}
+	}
+	if p.mapped >= p.buffers || int64(size) > p.space-p.reserved {
 		return nil, false
 	}
 	p.mapped++
-	p.reserved += size
+	p.reserved += int64(size)
 	return nil, true
 }
 
@@ -146,7 +158,7 @@ func (p *Pool) forget(size int64) {
 // Give takes a buffer back that [Pool.Take] lent.
 func (p *Pool) Give(b *Buffer) {
 	if !p.keepIdle(b) {
-		p.unmap(b)
+		p.discard(b)
 	}
 }
 
@@ -166,17 +178,53 @@ func (p *Pool) keepIdle(b *Buffer) bool {
 	return true
 }
 
-func (p *Pool) unmap(b *Buffer) {
-	size := int64(len(b.memory))
-	release(b.memory)
+// discard unmaps a buffer, and one that could not be unmapped before.
+func (p *Pool) discard(b *Buffer) {
+	memory := b.memory
 	b.memory = nil // whoever uses it after this gets a panic and not somebody else's memory
-	p.forget(size)
+	if p.free(memory) {
+		if memory = p.takeStuck(); memory != nil {
+			p.free(memory)
+		}
+	}
+}
+
+// free unmaps memory, and reports whether that was possible. The system may refuse it: neighbours are one mapping to it, which
+// becomes two when the middle goes, and a process may have only so many. Then the pages go and the addresses stay, counted
+// as before, for another borrower.
+func (p *Pool) free(memory []byte) bool {
+	unmap := p.unmap
+	if unmap == nil {
+		unmap = release
+	}
+	if err := unmap(memory); err != nil {
+		drop(memory, 0)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.stuck = append(p.stuck, memory)
+		return false
+	}
+	p.forget(int64(len(memory)))
+	return true
+}
+
+// takeStuck returns nil when there is none.
+func (p *Pool) takeStuck() []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last := len(p.stuck) - 1
+	if last < 0 {
+		return nil
+	}
+	memory := p.stuck[last]
+	p.stuck = p.stuck[:last]
+	return memory
 }
 
 // trim unmaps what was idle all the time since the last trim.
 func (p *Pool) trim() {
 	for _, b := range p.unused() {
-		p.unmap(b)
+		p.discard(b)
 	}
 }
 
@@ -214,7 +262,7 @@ func (p *Pool) Close() {
 	}
 	p.mu.Unlock()
 	for _, b := range all {
-		p.unmap(b)
+		p.discard(b)
 	}
 }
 

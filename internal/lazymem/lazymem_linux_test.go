@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // resident counts the pages of a buffer that are memory, as the kernel tells it (Documentation/admin-guide/mm/pagemap.rst:
@@ -294,4 +295,44 @@ func BenchmarkTakeAndGive(b *testing.B) {
 			}
 		})
 	}
+}
+
+// A process has only so many mappings (vm.max_map_count), and to take one out of the middle of its neighbours makes one more.
+func TestABufferThatCannotBeUnmappedIsNoMemoryAndIsLentAgain(t *testing.T) {
+	p := newPool(t, 0)
+	full := true
+	p.unmap = func(memory []byte) error {
+		if full {
+			return unix.ENOMEM
+		}
+		return release(memory)
+	}
+	write := func(b *Buffer) *Buffer {
+		for i := range b.Bytes() {
+			b.Bytes()[i] = 7
+		}
+		return b
+	}
+	large, small := write(p.Take(1<<20)), write(p.Take(1<<16))
+	address := addressOf(large)
+	p.Give(large)
+	p.Give(small)
+	require.Equal(t, 2, p.mapped)
+	require.Len(t, p.stuck, 2)
+
+	again := p.Take(1<<20 - 5)
+	require.Equal(t, address, addressOf(again))
+	require.Zero(t, resident(t, again), "the pages were given back")
+	for range 100 {
+		p.Give(write(again))
+		again = p.Take(1 << 20)
+	}
+	require.Equal(t, 2, p.mapped, "nothing is mapped beside it")
+	require.Equal(t, int64(1<<20+1<<16), p.reserved)
+
+	full = false
+	p.Give(again)
+	require.Zero(t, p.mapped, "and the other one with it")
+	require.Zero(t, p.reserved)
+	require.Empty(t, p.stuck)
 }

@@ -48,9 +48,11 @@ func drop(memory []byte, n int) {
 	}
 }
 
-// release gives the memory and its addresses back.
-func release(memory []byte) {
-	if err := unix.Munmap(memory); err != nil {
+// release gives the memory and its addresses back, if the process may have as many mappings as are left then.
+func release(memory []byte) error {
+	err := unix.Munmap(memory)
+	if err != nil && err != unix.ENOMEM {
 		panic("lazymem: " + err.Error()) // the slice is not one that was mapped
 	}
+	return err
 }

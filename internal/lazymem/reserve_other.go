@@ -12,4 +12,4 @@ func reserve(int) ([]byte, error) { return nil, errors.ErrUnsupported }
 
 func drop([]byte, int) {}
 
-func release([]byte) {}
+func release([]byte) error { return nil }
