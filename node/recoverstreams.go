@@ -193,7 +193,7 @@ func (r *streamRecovery) finish(
 ) (*meta.State, error) {
 	o := r.options(cluster, RecoverOptions{})
 	o.WAL, o.Data = store, store
-	if err := r.made.WriteCopies(ctx, o); err != nil {
+	if err := r.made.Write(ctx, o); err != nil {
 		return nil, err
 	}
 	s, err := r.add(s)

@@ -59,7 +59,7 @@ type Rebuilt struct {
 	// Replaced are objects that are not needed since others hold the same records: sources of a compaction, or what was
 	// written and never committed.
 	Replaced []catalog.ObjectID
-	// Copies are objects of which only a part is needed: [Rebuilt.WriteCopies] makes the new ones.
+	// Copies are objects of which only a part is needed: [Rebuilt.Write] makes the new ones.
 	Copies []RebuildCopy
 	// LogEnds are where streams end whose records go on in a log.
 	LogEnds map[catalog.StreamID]int64
@@ -68,6 +68,8 @@ type Rebuilt struct {
 	LoggedRecords, LoggedBytes int64
 	// Findings are what a person should know.
 	Findings []RebuildFinding
+
+	salvaged []*salvagedLog
 }
 
 // RebuildCopy is an object that holds a part of another one, which holds records twice otherwise.

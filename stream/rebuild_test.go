@@ -49,7 +49,7 @@ func (w *world) loseMetadata() (closed func(), free map[*modelStream]bool) {
 	made, err := stream.Rebuild(w.Context(), o)
 	require.NoError(w, err)
 	require.Equal(w, "end-to-end", made.Cluster)
-	require.NoError(w, made.WriteCopies(w.Context(), o))
+	require.NoError(w, made.Write(w.Context(), o))
 	w.Logf("%d streams, %d sets, %d objects, %d replaced, %d copied, %d records logged, %d findings", len(made.Streams),
 		len(made.Sets), len(made.Objects), len(made.Replaced), len(made.Copies), made.LoggedRecords, len(made.Findings))
 	c, closed := installed(w, made, w.now)

@@ -2,7 +2,6 @@ package stream
 
 import (
 	"cmp"
-	"context"
 	"slices"
 
 	"github.com/tidemark-io/tidemark/stream/catalog"
@@ -28,6 +27,10 @@ func (b *rebuilder) choose() {
 		return cmp.Or(cmp.Compare(x.Stream, y.Stream), cmp.Compare(x.Start, y.Start))
 	})
 	b.sortReplaced(c)
+	for _, l := range b.made.salvaged {
+		l.first = b.made.NextObject
+		b.made.NextObject += catalog.ObjectID(len(l.run))
+	}
 }
 
 // takeStream makes the row of a stream. One whose log goes on is open where that log is, so that recovery takes its records.
@@ -38,7 +41,11 @@ func (b *rebuilder) takeStream(s *foundStream, chosen chain) {
 		row.Epoch = max(s.epoch, s.log.epoch)
 	}
 	if s.goesOn() && s.log.to > s.end {
-		row.Opened, row.Node = true, s.log.node
+		if s.log.salvaged {
+			b.salvageFrom(s)
+		} else {
+			row.Opened, row.Node = true, s.log.node
+		}
 		b.made.LogEnds[s.id] = s.log.to
 		b.made.LoggedRecords += s.log.records
 		b.made.LoggedBytes += s.log.bytes
@@ -145,53 +152,5 @@ func (b *rebuilder) tell() {
 		f := findStream(s.id)
 		b.find(f, "it begins at %d; %d run(s) of records from %d on do not join what follows, so they were trimmed, or an object is "+
 			"lost: they are left alone", s.start, below, first)
-	}
-}
-
-// WriteCopies writes the objects of which [Rebuilt.Copies] tells, from those that they are a part of. They must not be lost
-// before the metadata is made that refers to them; whoever ends before that finds them again as what was never committed.
-func (r *Rebuilt) WriteCopies(ctx context.Context, o RebuildOptions) error {
-	namespace := cmp.Or(o.Namespace, DefaultNamespace)
-	copier := &compactor{
-		compactorOptions: compactorOptions{data: o.Data, namespace: namespace}, config: DefaultConfig().compaction(),
-		throttle: newThrottle(0),
-	}
-	for i := range r.Copies {
-		one := &r.Copies[i]
-		key := DataKey(namespace, one.From)
-		info, err := o.Data.Head(ctx, key)
-		if err != nil {
-			return err
-		}
-		index, err := loadIndex(ctx, o.Data, key, info.Size)
-		if err != nil {
-			return err
-		}
-		var blocks []planBlock
-		for _, e := range index {
-			if slices.ContainsFunc(one.Ranges, func(r catalog.Range) bool {
-				return r.Stream == e.Stream && r.Start <= e.Start && e.End() <= r.End
-			}) {
-				blocks = append(blocks, planBlock{object: one.From, IndexEntry: e})
-			}
-		}
-		if one.Size, err = copier.copyBlocks(ctx, one.To, blocks); err != nil {
-			return err
-		}
-		r.setSize(one.To, one.Size)
-	}
-	return nil
-}
-
-func (r *Rebuilt) setSize(id catalog.ObjectID, size int64) {
-	for i := range r.Objects {
-		if r.Objects[i].Object == id {
-			r.Objects[i].Size = size
-		}
-	}
-	for i := range r.Sets {
-		if r.Sets[i].Object == id {
-			r.Sets[i].Size = size
-		}
 	}
 }

@@ -92,7 +92,7 @@ func TestDamageStopsARebuildUnlessItIsLeftOut(t *testing.T) {
 		},
 		"a frame of a log": {
 			func(w *wreckage) { w.flip(w.logKey(5, 2, 0), 60) },
-			"the log cannot be recovered", "", []catalog.Stream{{ID: 1, Epoch: 1, End: 1}},
+			"the log is damaged", "", []catalog.Stream{{ID: 1, Epoch: 1, End: 1}},
 		},
 		"a header of a log": {
 			func(w *wreckage) { w.flip(w.logKey(5, 2, 0), 3) },
@@ -132,6 +132,32 @@ func TestDamageStopsARebuildUnlessItIsLeftOut(t *testing.T) {
 			require.Equal(t, c.left, w.rebuilt(true).Streams)
 		})
 	}
+}
+
+// TestWhatCanBeReadOfADamagedLogIsCopied has an object in the middle that cannot be read, which held records of stream 2, and
+// one of stream 3.
+func TestWhatCanBeReadOfADamagedLogIsCopied(t *testing.T) {
+	w := newWreckage(t)
+	w.data(7, row(1, 1, 0))
+	w.log(5, 2, 0, row(1, 1, 0), row(1, 1, 1), row(2, 1, 0), row(3, 4, 7))
+	w.log(5, 2, Window, row(2, 1, 1))
+	w.log(5, 2, 2*Window, row(1, 1, 2), row(2, 1, 2), row(3, 4, 8))
+	w.flip(w5(Window), 60)
+	made := w.rebuilt(true)
+	require.Contains(t, made.Findings[len(made.Findings)-1].String(), "6 record(s) of 6 byte(s) in 3 stream(s) follow each other, and are "+
+		"copied into objects where none holds them; left out are 1 that do not")
+	require.Equal(t, map[catalog.StreamID]int64{1: 3, 2: 1, 3: 9}, made.LogEnds)
+	require.NoError(t, made.Write(t.Context(), w.options(true)))
+	require.Equal(t, []catalog.Stream{
+		{ID: 1, Epoch: 1, End: 3}, {ID: 2, Epoch: 1, End: 1}, {ID: 3, Epoch: 4, Start: 7, End: 9},
+	}, made.Streams)
+	first := catalog.ObjectID(8 + skippedObjects)
+	require.Equal(t, []catalog.ObjectID{first, first + 2}, []catalog.ObjectID{made.Sets[0].Object, made.Sets[1].Object})
+	require.Equal(t, first+3, made.NextObject)
+	require.EqualValues(t, -1, made.Nodes[0].WALEpoch)
+	again := w.rebuilt(true)
+	require.Equal(t, []int64{3, 1, 9}, []int64{again.Streams[0].End, again.Streams[1].End, again.Streams[2].End},
+		"it may be done again after a crash")
 }
 
 // TestACompositeThatWasBeingRemovedIsLeftAlone has lost a component, as when a removal ended half-way.

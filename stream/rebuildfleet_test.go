@@ -271,7 +271,7 @@ func (f *fleet) lose() (closed func()) {
 	o := stream.RebuildOptions{WAL: store, Data: store, Node: 1}
 	made, err := stream.Rebuild(f.Context(), o)
 	require.NoError(f, err)
-	require.NoError(f, made.WriteCopies(f.Context(), o))
+	require.NoError(f, made.Write(f.Context(), o))
 	f.Logf("%d streams, %d sets, %d objects, %d replaced, %d copied, %d records logged on %d nodes, %d findings", len(made.Streams),
 		len(made.Sets), len(made.Objects), len(made.Replaced), len(made.Copies), made.LoggedRecords, len(made.Nodes), len(made.Findings))
 	f.catalog, closed = installed(f.world, made, f.now)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,10 @@ type foundLog struct {
 	bytes    int64
 	// torn are ends of the stream's runs that lie inside a record: recovery cannot go on there.
 	torn map[int64]bool
+	// broken reports that a record is missing at to, so that what comes behind is lost.
+	broken bool
+	// salvaged reports that the log is damaged somewhere, and its records are copied into objects.
+	salvaged bool
 	// proved reports that no record of an earlier object of the log can be missing before from. Otherwise the objects that
 	// are there may be ones that were sent together with the first of the epoch, which never arrived: nothing of them was
 	// acknowledged then.
@@ -107,6 +112,9 @@ type nodeLog struct {
 	surveys map[int64]*walSurvey // by the epoch in the key
 	highest int64                // window of any object, or -Window
 	bad     bool                 // it cannot be recovered
+	lost    int64                // records behind damage
+	run     []walObject          // that were read
+	trim    int64
 	streams map[catalog.StreamID]*foundLog
 }
 
@@ -125,27 +133,28 @@ func (b *rebuilder) readLog(ctx context.Context, prefix WALPrefix, listed []objs
 		return err
 	}
 	if l.bad {
-		l.leaveOut()
+		l.salvage()
 	}
 	b.made.Nodes = append(b.made.Nodes, l.state)
 	return nil
 }
 
-// leaveOut has the log taken for one that was closed in order, since it cannot be recovered.
-func (l *nodeLog) leaveOut() {
+// salvage has a log that cannot be recovered taken for one that was closed in order. What can be read of it, and goes on where
+// objects end, is copied.
+func (l *nodeLog) salvage() {
 	records, bytes := int64(0), int64(0)
 	for _, found := range l.streams {
-		records, bytes = records+found.records, bytes+found.bytes
+		records, bytes, found.salvaged = records+found.records, bytes+found.bytes, true
 	}
 	f := findNode(l.prefix.Node, l.prefix.String())
 	f.Stops = true
-	l.find(f, "the log cannot be recovered: left out are all of its records that no object holds; up to the damage it has %d, "+
-		"of %d bytes, in %d streams", records, bytes, len(l.streams))
+	l.find(f, "the log is damaged: of what can be read %d record(s) of %d byte(s) in %d stream(s) follow each other, and are copied into "+
+		"objects where none holds them; left out are %d that do not, and whatever cannot be read", records, bytes, len(l.streams), l.lost)
 	l.state.WALEpoch, l.state.WALStart = -1, l.highest+Window
-	for id, found := range l.streams {
-		if s := l.stream(id); s.log == found {
-			s.log, s.dropped = nil, found.epoch
-		}
+	if len(l.run) > 0 {
+		l.made.salvaged = append(l.made.salvaged, &salvagedLog{
+			prefix: l.prefix, run: l.run, trim: l.trim, want: map[catalog.StreamID]salvagedRun{},
+		})
 	}
 }
 
@@ -201,14 +210,13 @@ func (l *nodeLog) readNewest(ctx context.Context) error {
 	}
 	l.state.WALEpoch, l.state.WALStart = epoch, start
 	t := walTakeover{prefix: l.prefix, ended: epoch}
-	var run []walObject
 	window := s.first(start)
 	for ; ; window += Window {
 		o, own := s.own[window]
 		if !own {
 			break
 		}
-		run = append(run, o)
+		l.run = append(l.run, o)
 	}
 	if err := t.checkGap(*s, window); err != nil {
 		l.bad = true
@@ -216,7 +224,28 @@ func (l *nodeLog) readNewest(ctx context.Context) error {
 			return err
 		}
 	}
-	return l.readRecords(ctx, run, s.trim, proved)
+	if l.bad {
+		l.run = l.behind(s, s.first(start))
+	}
+	l.trim = s.trim
+	return l.readRecords(ctx, proved)
+}
+
+// behind returns all objects of a damaged log that may hold what was acknowledged: those from a window on, and below the fence
+// that ended it.
+func (l *nodeLog) behind(s *walSurvey, first int64) (run []walObject) {
+	fence := int64(math.MaxInt64)
+	for window := range s.fences {
+		if window > s.trim {
+			fence = min(fence, window)
+		}
+	}
+	for _, window := range slices.Sorted(maps.Keys(s.own)) {
+		if window >= first && window < fence {
+			run = append(run, s.own[window])
+		}
+	}
+	return run
 }
 
 // startOf is where the log of an epoch begins, as the fence tells that ended the one before it (3.6).
@@ -242,25 +271,32 @@ func (l *nodeLog) startOf(epoch int64) (start int64, known bool) {
 // rebuildAhead is how much of a log is read ahead, in bytes.
 const rebuildAhead = 64 << 20
 
-// readRecords reads the records of a run of objects, one object after the other.
-func (l *nodeLog) readRecords(ctx context.Context, run []walObject, trim int64, proved bool) error {
+// readRecords reads the records of the log, one object after the other. An object that is damaged is passed over.
+func (l *nodeLog) readRecords(ctx context.Context, proved bool) error {
 	reading := ""
-	err := readWALAhead(ctx, l.WAL, run, rebuildAhead, func(o walObject, data []byte) error {
+	err := readWALAhead(ctx, l.WAL, l.run, rebuildAhead, func(o walObject, data []byte) error {
 		reading = o.key
 		h, frames, err := DecodeWALObject(o.key, data)
 		if err == nil && h != o.header {
 			err = source{object: o.key}.differs("WAL header", o.header, h)
 		}
+		if err != nil {
+			l.bad = true
+			return l.damage(findNode(l.prefix.Node, o.key), err)
+		}
 		for _, f := range frames {
-			if err == nil && !f.Padding && !f.Record.IsSentinel() && f.Offset > trim {
-				err = l.record(o.key, f, proved)
+			if f.Padding || f.Record.IsSentinel() || f.Offset <= l.trim {
+				continue
+			}
+			if err := l.record(o.key, f, proved); err != nil {
+				l.bad = true
+				if err := l.damage(findNode(l.prefix.Node, o.key), err); err != nil {
+					return err
+				}
 			}
 		}
-		return err
+		return nil
 	})
-	if err != nil {
-		l.bad = true
-	}
 	return l.damage(findNode(l.prefix.Node, reading), err)
 }
 
@@ -280,7 +316,12 @@ func (l *nodeLog) record(key string, f Frame, proved bool) error {
 		}
 	case r.Epoch < found.epoch:
 		return nil
+	case found.broken:
+		l.lost++
+		return nil
 	case r.Base != found.to:
+		l.lost++
+		found.broken = true
 		return &CorruptError{
 			Object: key, Position: f.Offset, What: fmt.Sprintf("record of stream %d", r.Stream), Want: fmt.Sprint(found.to),
 			Got: fmt.Sprint(r.Base),

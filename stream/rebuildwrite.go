@@ -1,0 +1,162 @@
+package stream
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tidemark-io/tidemark/stream/catalog"
+)
+
+// salvagedLog is a log that is damaged: what can be read of it is copied.
+type salvagedLog struct {
+	prefix WALPrefix
+	run    []walObject
+	trim   int64
+	first  catalog.ObjectID // the objects that are made have this id and those that follow
+	want   map[catalog.StreamID]salvagedRun
+}
+
+// salvagedRun is what is copied of a stream: records of an epoch, from from to to.
+type salvagedRun struct{ epoch, from, to int64 }
+
+// salvageFrom has the records of a stream copied from the damaged log that they are in.
+func (b *rebuilder) salvageFrom(s *foundStream) {
+	for _, l := range b.made.salvaged {
+		if l.prefix.Node == s.log.node {
+			l.want[s.id] = salvagedRun{s.log.epoch, s.end, s.log.to}
+		}
+	}
+}
+
+// Write writes the objects of which [Rebuilt.Copies] tells, from those that they are a part of, and such with what is copied
+// from logs that are damaged. Then the metadata is as it should be. Whoever ends before it is made finds the objects again, as
+// what was never committed.
+func (r *Rebuilt) Write(ctx context.Context, o RebuildOptions) error {
+	namespace := cmp.Or(o.Namespace, DefaultNamespace)
+	if err := r.writeCopies(ctx, o, namespace); err != nil {
+		return err
+	}
+	for _, l := range r.salvaged {
+		if len(l.want) == 0 {
+			continue
+		}
+		next := l.first
+		err := readWALAhead(ctx, o.WAL, l.run, rebuildAhead, func(from walObject, data []byte) error {
+			next++
+			return r.writeSalvaged(ctx, o, DataKey(namespace, next-1), l, from, data, next-1)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	r.salvaged = nil
+	return nil
+}
+
+// writeSalvaged makes an object of the wanted records in an object of a log, which are in their order there (WAL-4).
+func (r *Rebuilt) writeSalvaged(
+	ctx context.Context, o RebuildOptions, key string, l *salvagedLog, from walObject, data []byte, id catalog.ObjectID,
+) error {
+	h, frames, err := DecodeWALObject(from.key, data)
+	if err != nil || h != from.header {
+		return nil // it is what is damaged
+	}
+	var records []Record
+	for _, f := range frames {
+		want, wanted := l.want[f.Record.Stream]
+		if wanted && !f.Padding && f.Offset > l.trim && f.Record.Epoch == want.epoch && f.Record.Base >= want.from &&
+			f.Record.End() <= want.to {
+			records = append(records, f.Record)
+		}
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(records, func(a, b Record) int {
+		return cmp.Or(cmp.Compare(a.Stream, b.Stream), cmp.Compare(a.Base, b.Base))
+	})
+	var b bytes.Buffer
+	w := NewObjectWriter(&b, DefaultConfig().ObjectBlockSize)
+	for _, record := range records {
+		if err := w.Add(record); err != nil {
+			return err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	if err := retry(ctx, func() error { return o.Data.Put(ctx, key, b.Bytes()) }); err != nil {
+		return err
+	}
+	r.addSalvaged(id, w.Size(), w.Index().runs(), o.Node)
+	return nil
+}
+
+// addSalvaged makes an object part of the metadata.
+func (r *Rebuilt) addSalvaged(id catalog.ObjectID, size int64, runs []catalog.Range, node catalog.NodeID) {
+	now := time.Now().UnixMilli()
+	if len(runs) == 1 {
+		r.Objects = append(r.Objects, catalog.StreamObjectState{DataMs: now, StreamObject: catalog.StreamObject{
+			Object: id, Size: size, Stream: runs[0].Stream, Epoch: -1, Start: runs[0].Start, End: runs[0].End,
+		}})
+	} else {
+		r.Sets = append(r.Sets, catalog.StreamSetState{
+			Object: id, Node: node, Size: size, CommittedMs: now, DataMs: now, Ranges: runs,
+		})
+	}
+	for _, run := range runs {
+		i, _ := slices.BinarySearchFunc(r.Streams, run.Stream, func(s catalog.Stream, id catalog.StreamID) int {
+			return cmp.Compare(s.ID, id)
+		})
+		r.Streams[i].End = max(r.Streams[i].End, run.End)
+	}
+}
+
+// writeCopies writes parts of objects.
+func (r *Rebuilt) writeCopies(ctx context.Context, o RebuildOptions, namespace string) error {
+	copier := &compactor{
+		compactorOptions: compactorOptions{data: o.Data, namespace: namespace}, config: DefaultConfig().compaction(),
+		throttle: newThrottle(0),
+	}
+	for i := range r.Copies {
+		one := &r.Copies[i]
+		key := DataKey(namespace, one.From)
+		info, err := o.Data.Head(ctx, key)
+		if err != nil {
+			return err
+		}
+		index, err := loadIndex(ctx, o.Data, key, info.Size)
+		if err != nil {
+			return err
+		}
+		var blocks []planBlock
+		for _, e := range index {
+			if slices.ContainsFunc(one.Ranges, func(r catalog.Range) bool {
+				return r.Stream == e.Stream && r.Start <= e.Start && e.End() <= r.End
+			}) {
+				blocks = append(blocks, planBlock{object: one.From, IndexEntry: e})
+			}
+		}
+		if one.Size, err = copier.copyBlocks(ctx, one.To, blocks); err != nil {
+			return err
+		}
+		r.setSize(one.To, one.Size)
+	}
+	return nil
+}
+
+func (r *Rebuilt) setSize(id catalog.ObjectID, size int64) {
+	for i := range r.Objects {
+		if r.Objects[i].Object == id {
+			r.Objects[i].Size = size
+		}
+	}
+	for i := range r.Sets {
+		if r.Sets[i].Object == id {
+			r.Sets[i].Size = size
+		}
+	}
+}
