@@ -20,6 +20,7 @@ const (
 	logStartFile      = "log-start-offset-checkpoint"
 	highWatermarkFile = "replication-offset-checkpoint"
 	cleanerOffsetFile = "cleaner-offset-checkpoint"
+	pageCachedFile    = "tidemark.page-cached" // ours: Kafka takes no notice of it
 	indexCacheDir     = "remote-log-index-cache"
 	metadataFile      = "partition.metadata" // in a partition's directory
 )
@@ -33,6 +34,7 @@ type Dir struct {
 	logStarts      Offsets
 	highWatermarks Offsets
 	cleanerOffsets Offsets
+	pageCached     Offsets
 
 	// open guards the ownership: held for reading by every method that touches the disk.
 	open struct {
@@ -71,13 +73,14 @@ func Open(fsys vfs.FS, dir string) (*Dir, error) {
 	return d, nil
 }
 
-// checkpoints returns the four shared files by name.
+// checkpoints returns the shared files by name.
 func (d *Dir) checkpoints() map[string]*Offsets {
 	return map[string]*Offsets{
 		recoveryPointFile: &d.recoveryPoints,
 		logStartFile:      &d.logStarts,
 		highWatermarkFile: &d.highWatermarks,
 		cleanerOffsetFile: &d.cleanerOffsets,
+		pageCachedFile:    &d.pageCached,
 	}
 }
 
@@ -91,6 +94,9 @@ func (d *Dir) prepare() error {
 	for name := range d.checkpoints() {
 		if err := d.removeTemp(name); err != nil {
 			return err
+		}
+		if name == pageCachedFile {
+			continue // without an entry there is none
 		}
 		f, err := d.fs.Open(d.file(name), vfs.Create)
 		if errors.Is(err, fs.ErrPermission) {
@@ -163,3 +169,7 @@ func (d *Dir) HighWatermarks() *Offsets { return &d.highWatermarks }
 // CleanerOffsets is the file cleaner-offset-checkpoint: the first offset that compaction has not covered. A partition
 // without an entry has not been compacted.
 func (d *Dir) CleanerOffsets() *Offsets { return &d.cleanerOffsets }
+
+// PageCached is the file tidemark.page-cached, which Kafka does not have: it lists partitions whose high watermark in
+// [Dir.HighWatermarks] may be above what is on the device. All offsets in it are 0. It is not there before it has an entry.
+func (d *Dir) PageCached() *Offsets { return &d.pageCached }

@@ -9,7 +9,8 @@
 //	├── recovery-point-offset-checkpoint   partition → first offset not known to be on the device ─┐
 //	├── log-start-offset-checkpoint        partition → first offset that may be read               │ [Offsets]
 //	├── replication-offset-checkpoint      partition → high watermark                              │
-//	├── cleaner-offset-checkpoint          partition → first offset not compacted                 ─┘
+//	├── cleaner-offset-checkpoint          partition → first offset not compacted                  │
+//	├── tidemark.page-cached               partitions whose high watermark may not be on the device┘ not Kafka's
 //	├── remote-log-index-cache/            not a partition
 //	├── orders-0/                          a partition log; partition.metadata holds its topic id ([Metadata])
 //	├── orders-1.9c…3f-delete/             a deleted one, to be removed in the background

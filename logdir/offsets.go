@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// Offsets is one of the four checkpoint files that the partitions of a data directory share. Its methods are safe for
+// Offsets is one of the checkpoint files that the partitions of a data directory share. Its methods are safe for
 // concurrent use and block on the device while another one writes the same file.
 //
 // The file is read once and then written from memory, which is allowed because the directory is locked.

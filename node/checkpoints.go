@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"iter"
 	"sync/atomic"
 	"time"
 
@@ -35,21 +36,60 @@ type checkpoint struct {
 func (n *Node) newCheckpoints() *checkpoints {
 	c := &checkpoints{}
 	for _, file := range []struct {
-		offsets  *logdir.Offsets
 		interval time.Duration
-		value    func(partition.Checkpoint) (offset int64, keep bool)
+		write    func() error
 	}{
-		{n.data.dir.RecoveryPoints(), cmp.Or(n.config.RecoveryPointCheckpoint, recoveryPointInterval),
-			func(c partition.Checkpoint) (int64, bool) { return c.RecoveryPoint, true }},
-		{n.data.dir.LogStarts(), cmp.Or(n.config.LogStartCheckpoint, logStartInterval),
-			func(c partition.Checkpoint) (int64, bool) { return c.LogStart, c.Trimmed }},
-		{n.data.dir.HighWatermarks(), cmp.Or(n.config.HighWatermarkCheckpoint, watermarkInterval),
-			func(c partition.Checkpoint) (int64, bool) { return c.HighWatermark, true }},
+		{cmp.Or(n.config.RecoveryPointCheckpoint, recoveryPointInterval), n.writeRecoveryPoints},
+		{cmp.Or(n.config.LogStartCheckpoint, logStartInterval), n.writeLogStarts},
+		{cmp.Or(n.config.HighWatermarkCheckpoint, watermarkInterval), n.writeWatermarks},
 	} {
-		write := func() error { return n.writeCheckpoint(file.offsets, file.value) }
-		c.all = append(c.all, n.newCheckpoint(file.interval, write))
+		c.all = append(c.all, n.newCheckpoint(file.interval, file.write))
 	}
 	return c
+}
+
+func (n *Node) writeRecoveryPoints() error {
+	n.data.checkpointing.Lock()
+	defer n.data.checkpointing.Unlock()
+	points := offsetsByPartition{}
+	for p, c := range n.checkpointed() {
+		points[p] = c.RecoveryPoint
+	}
+	return n.writeCheckpoint(n.data.dir.RecoveryPoints(), points)
+}
+
+func (n *Node) writeLogStarts() error {
+	n.data.checkpointing.Lock()
+	defer n.data.checkpointing.Unlock()
+	starts := offsetsByPartition{}
+	for p, c := range n.checkpointed() {
+		if c.Trimmed {
+			starts[p] = c.LogStart
+		}
+	}
+	return n.writeCheckpoint(n.data.dir.LogStarts(), starts)
+}
+
+// writeWatermarks writes high watermarks, and which of them prove nothing since their logs follow the page cache: what may be
+// configured otherwise at the next start. At any moment all of these are marked, so new ones are before the watermarks are
+// written, and old ones no longer when they have been.
+func (n *Node) writeWatermarks() error {
+	n.data.checkpointing.Lock()
+	defer n.data.checkpointing.Unlock()
+	watermarks, cached := offsetsByPartition{}, offsetsByPartition{}
+	for p, c := range n.checkpointed() {
+		watermarks[p] = c.HighWatermark
+		if c.PageCached {
+			cached[p] = 0
+		}
+	}
+	if err := n.data.dir.PageCached().Update(cached); err != nil {
+		return err
+	}
+	if err := n.writeCheckpoint(n.data.dir.HighWatermarks(), watermarks); err != nil {
+		return err
+	}
+	return n.writeCheckpoint(n.data.dir.PageCached(), cached)
 }
 
 func (n *Node) newCheckpoint(interval time.Duration, write func() error) *checkpoint {
@@ -86,17 +126,23 @@ func (c *checkpoints) stop() {
 	}
 }
 
-// writeCheckpoint brings one file up to date: open logs with what they say, logs that could not be opened with what the
-// file says already, and nothing else.
-func (n *Node) writeCheckpoint(offsets *logdir.Offsets, value func(partition.Checkpoint) (int64, bool)) error {
-	n.data.checkpointing.Lock()
-	defer n.data.checkpointing.Unlock()
-	set := map[logdir.Partition]int64{}
-	for l := range n.partitions.all() {
-		if offset, keep := value(l.Checkpoint()); keep {
-			set[logdir.Partition{Topic: l.Topic(), Index: l.Index()}] = offset
+// offsetsByPartition is what one of the files says.
+type offsetsByPartition = map[logdir.Partition]int64
+
+// checkpointed yields what the open logs say.
+func (n *Node) checkpointed() iter.Seq2[logdir.Partition, partition.Checkpoint] {
+	return func(yield func(logdir.Partition, partition.Checkpoint) bool) {
+		for l := range n.partitions.all() {
+			if !yield(logdir.Partition{Topic: l.Topic(), Index: l.Index()}, l.Checkpoint()) {
+				return
+			}
 		}
 	}
+}
+
+// writeCheckpoint brings one file up to date: open logs with what they say, logs that could not be opened with what the
+// file says already, and nothing else. The caller has checkpointing locked.
+func (n *Node) writeCheckpoint(offsets *logdir.Offsets, set offsetsByPartition) error {
 	written, err := offsets.Load()
 	if err != nil {
 		return err
@@ -125,7 +171,7 @@ func (d *dataDir) forgetFrom(topic string, first, end int32) error {
 	for i := first; i < end; i++ {
 		gone = append(gone, logdir.Partition{Topic: topic, Index: i})
 	}
-	for _, offsets := range []*logdir.Offsets{d.dir.RecoveryPoints(), d.dir.HighWatermarks(), d.dir.LogStarts()} {
+	for _, offsets := range []*logdir.Offsets{d.dir.RecoveryPoints(), d.dir.HighWatermarks(), d.dir.LogStarts(), d.dir.PageCached()} {
 		if err := offsets.Update(nil, gone...); err != nil {
 			return err
 		}
@@ -153,4 +199,10 @@ func (d *dataDir) checkpointed(topic string, index int32) (recovered, watermark,
 		return -1
 	}
 	return of(d.recovered), of(d.watermarks), of(d.starts)
+}
+
+// pageCached reports whether the high watermark that the file had of a partition at start may be above what was flushed.
+func (d *dataDir) pageCached(topic string, index int32) bool {
+	_, cached := d.cached[logdir.Partition{Topic: topic, Index: index}]
+	return cached
 }

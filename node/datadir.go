@@ -37,7 +37,7 @@ type dataDir struct {
 	restored map[logdir.Partition]bool // had been moved aside, so that the last stop says nothing of them
 
 	// What the checkpoints said at start, by partition.
-	recovered, watermarks, starts map[logdir.Partition]int64
+	recovered, watermarks, starts, cached map[logdir.Partition]int64
 
 	// checkpointing is held while a checkpoint file is made up and written, so that no entry of a deleted topic comes back
 	// after forget.
@@ -82,7 +82,10 @@ func (n *Node) openData(ctx context.Context) error {
 	if err := n.data.scan(ctx, c.RecoveryThreads); err != nil {
 		return err
 	}
-	return n.data.readCheckpoints()
+	if err := n.data.readCheckpoints(); err != nil {
+		return err
+	}
+	return n.data.readPageCached()
 }
 
 // takeMarker takes the mark of a clean stop away. From here on only a stop in order puts it back, so it is left in place
@@ -199,6 +202,18 @@ func (d *dataDir) readCheckpoints() error {
 		*file.into = entries
 	}
 	return nil
+}
+
+// readPageCached reads of which logs the watermark proves nothing. If that is lost, none does.
+func (d *dataDir) readPageCached() (err error) {
+	_, lost := d.dir.PageCached().Load()
+	if d.cached, err = d.loadCheckpoint(d.dir.PageCached()); err != nil || !isSpoilt(lost) {
+		return err
+	}
+	for p := range d.watermarks {
+		d.cached[p] = 0
+	}
+	return d.dir.PageCached().Update(d.cached)
 }
 
 // metadataLost says that partitions are there and no metadata.

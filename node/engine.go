@@ -113,6 +113,7 @@ type logPlan struct {
 	config topicconfig.Config
 	epoch  int32
 	clean  bool
+	cached bool // the watermark is of a log that followed the page cache
 	host   *hosted
 
 	recovered, watermark, trimmed int64 // by the checkpoints, or -1
@@ -133,6 +134,7 @@ func (n *Node) planLogs(view *meta.State) []logPlan {
 				host: h, start: -1,
 			}
 			p.recovered, p.watermark, p.trimmed = n.data.checkpointed(t.Name, i)
+			p.cached = n.data.pageCached(t.Name, i)
 			plans = append(plans, p)
 		}
 		n.partitions.add(t.ID, h)
@@ -223,7 +225,8 @@ func (n *Node) logOptions(p logPlan) partition.Options {
 		Env: n.env, Flusher: n.flusher, Maintainer: n.maintainer, Now: n.config.Now,
 		Dir: p.dir, Topic: p.topic, Index: p.index, TopicID: p.id, Config: p.config, LeaderEpoch: p.epoch,
 		Clean: p.clean, RecoveryPoint: p.recovered, HighWatermark: p.watermark, LogStart: p.start,
-		Changed: n.checkpoints.moved, Room: n.roomFor(p.topic), Events: n.logEvents,
+		PageCached: p.cached,
+		Changed:    n.checkpoints.moved, Room: n.roomFor(p.topic), Events: n.logEvents,
 	}
 }
 

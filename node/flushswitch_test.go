@@ -116,3 +116,55 @@ func TestTheWatermarkOfAnUnopenedPartitionIsForgottenWhenItsTopicStopsFollowingT
 		})
 	}
 }
+
+// The default is changed in the configuration of a server that does not run, whose last stop was no stop in order: what the
+// checkpoint says of the log was written when it followed the page cache.
+func TestADefaultThatIsChangedWhileTheServerIsDownTakesNoWatermarkOfThePageCacheForFlushed(t *testing.T) {
+	const marks, watermarks = "tidemark.page-cached", "replication-offset-checkpoint"
+	for name, between := range map[string]func(t *testing.T, m *nodetest.Machine){
+		"the next start": func(*testing.T, *nodetest.Machine) {},
+		"the list is damaged": func(t *testing.T, m *nodetest.Machine) {
+			require.NoError(t, vfs.WriteFileAtomic(m.FS, path.Join(nodetest.DataDir, marks), []byte("0\n1\nor")))
+		},
+		"a start before it": func(t *testing.T, m *nodetest.Machine) {
+			m.Wrap = func(fs vfs.FS) vfs.FS { // that does not come to the log
+				return faultfs.New(fs, faultfs.FailMatching(faultfs.OpList, "*orders-0", syscall.EIO))
+			}
+			m.Start()
+			m.Stop()
+			m.Wrap = nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := machine(t)
+			m.Config.HighWatermarkCheckpoint = time.Millisecond
+			m.Config.TopicDefaults = map[string]string{"tidemark.flush": "os"}
+			m.Start()
+			c := client(t, m)
+			createTopic(t, c, 1, nil, "orders")
+			for range 10 {
+				produce(t, c, "orders", 0, "visible")
+			}
+			said := func(file, line string) bool {
+				data, err := vfs.ReadFile(m.FS, path.Join(nodetest.DataDir, file))
+				return err == nil && strings.Contains(string(data), line)
+			}
+			require.Eventually(t, func() bool { return said(watermarks, "orders 0 10\n") }, patience, time.Millisecond)
+			require.True(t, said(marks, "orders 0 0\n"))
+			m.CutPower(nodetest.Cut{Seed: 1, Keep: 0})
+			require.True(t, said(watermarks, "orders 0 10\n"))
+
+			m.Config.TopicDefaults = nil
+			between(t, m)
+			m.Start()
+			require.Empty(t, consume(t, m, "orders"), "as it may be under os")
+			require.Equal(t, position{"orders", 0, 0}, produce(t, c, "orders", 0, "synced"))
+			require.Eventually(t, func() bool { return said(watermarks, "orders 0 1\n") && !said(marks, "orders") }, patience, time.Millisecond)
+			m.CutPower(nodetest.Cut{Seed: 2, Keep: 0})
+			m.Start()
+			require.Len(t, consume(t, m, "orders"), 1)
+			c.Close()
+			m.Stop()
+		})
+	}
+}

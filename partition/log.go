@@ -37,10 +37,14 @@ type Options struct {
 	Clean bool
 
 	// What the checkpoints of the data directory say, or -1: offsets that are flushed, the high watermark, and the first
-	// offset that may be read. Unless the log follows the page cache the high watermark says, too, what is flushed, to which
+	// offset that may be read. Unless the log follows the page cache, or did, the high watermark says, too, what is flushed, to which
 	// [Log.PrepareConfig] sees when the configuration changes: records below either are never cut off as the torn end of a
 	// log. A log that ends below it is told to LogEndBehind of Env's events.
 	RecoveryPoint, HighWatermark, LogStart int64
+
+	// PageCached says that the log followed the page cache when HighWatermark was written, whatever its configuration is now:
+	// then it says nothing of what is flushed.
+	PageCached bool
 
 	// Changed is called after the high watermark or the log start moved, for who keeps checkpoints of them. It must be
 	// quick and must not call the log. Nil: nobody is told.
@@ -98,7 +102,7 @@ func Open(o Options) (*Log, error) {
 	under, err := kafkalog.Open(o.Env, o.Dir, kafkalog.Options{
 		Config:        s.logConfig(o.Maintainer.producerExpiry()),
 		Clean:         o.Clean,
-		RecoveryPoint: s.proven(o.RecoveryPoint, o.HighWatermark),
+		RecoveryPoint: s.proven(o),
 		HighWatermark: o.HighWatermark,
 		LogStart:      o.LogStart,
 		Contiguous:    !o.Config.CleanupPolicy.Compacts(), // a compacted log, maybe of another server, has holes

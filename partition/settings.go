@@ -98,11 +98,11 @@ func (s *settings) retains() bool {
 
 // proven is the offset below which everything was synced, by what the checkpoints say. The high watermark of a log that
 // follows the page cache proves nothing.
-func (s *settings) proven(recovered, watermark int64) int64 {
-	if s.mode == flushOS {
-		return recovered
+func (s *settings) proven(o Options) int64 {
+	if s.mode == flushOS || o.PageCached {
+		return o.RecoveryPoint
 	}
-	return max(recovered, watermark)
+	return max(o.RecoveryPoint, o.HighWatermark)
 }
 
 // logConfig is what the log under a [Log] needs to know. It never syncs on its own account: that is the flusher's work.

@@ -31,18 +31,23 @@ type Checkpoint struct {
 	HighWatermark int64
 	LogStart      int64
 	Trimmed       bool // LogStart is above what the files say, and so has to be kept
+	PageCached    bool // the log follows the page cache: its high watermark may be above what is on disk
 }
 
 // Checkpoint returns what is to be written into the checkpoint files. It reads no file and never waits, also when the log is
 // closed.
 func (l *Log) Checkpoint() Checkpoint {
 	start := l.store.LogStart()
-	return Checkpoint{
+	c := Checkpoint{
 		RecoveryPoint: l.store.RecoveryPoint(),
 		HighWatermark: l.hw.Load(),
 		LogStart:      start,
 		Trimmed:       start > l.store.FirstSegmentBase(),
 	}
+	// Behind the watermark: if the log begins to follow the page cache in between, it is said to have done so already. One
+	// that ceases to has its records synced before its new configuration counts: see PrepareConfig.
+	c.PageCached = l.settings.Load().mode == flushOS
+	return c
 }
 
 // coveredLocked decides, under the appending lock, whether records up to last are visible without another sync, and moves
