@@ -3,6 +3,8 @@ package broker
 import (
 	"math/bits"
 	"sync"
+
+	"github.com/tidemark-io/tidemark/internal/poison"
 )
 
 // Buffers come in powers of two from 1 KiB to 8 MiB. A larger one is allocated for its one use.
@@ -15,7 +17,7 @@ const (
 // aliases it any more; what is given back may be overwritten at once.
 type buffers struct {
 	pools  [largestBufferBits - smallestBufferBits + 1]sync.Pool
-	poison bool // tests: overwrite what is given back, so that a use after it shows
+	poison bool // tests, and builds with the race detector: overwrite what is given back, so that a use after it shows
 }
 
 // take returns a buffer of length n with anything in it.
@@ -47,7 +49,7 @@ func (p *buffers) give(b []byte) {
 func (p *buffers) spoil(b []byte) {
 	if p.poison {
 		for i := range b {
-			b[i] = 0xDB
+			b[i] = poison.Byte
 		}
 	}
 }

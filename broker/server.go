@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark-io/tidemark/internal/budget"
 	"github.com/tidemark-io/tidemark/internal/lazymem"
+	"github.com/tidemark-io/tidemark/internal/poison"
 )
 
 // Server serves Kafka clients. Make one with [New], give it listeners with [Server.Serve], end it with
@@ -50,6 +51,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
+		buffers: buffers{poison: poison.On},
 		options: o,
 		events:  o.Events,
 		backend: o.Backend,

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/tidemark-io/tidemark/batch"
+	"github.com/tidemark-io/tidemark/internal/poison"
 )
 
 // NextOffset as [GroupItem.At] lets the log choose the offset.
@@ -100,6 +101,12 @@ func (l *Log) beginStage() *stage {
 
 // endStage gives the stage back. It is empty.
 func (l *Log) endStage() {
+	if poison.On {
+		for i := range l.mu.stage.headers {
+			poison.Fill(l.mu.stage.headers[i][:])
+		}
+		poison.Fill(l.mu.stage.join[:cap(l.mu.stage.join)])
+	}
 	l.env.stages.Put(l.mu.stage)
 	l.mu.stage = nil
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/tidemark-io/tidemark/internal/poison"
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
@@ -94,7 +95,10 @@ func (c *handleCache) block() *[entryBlockBytes]byte {
 	return new([entryBlockBytes]byte)
 }
 
-func (c *handleCache) putBlock(block *[entryBlockBytes]byte) { c.blocks.Put(block) }
+func (c *handleCache) putBlock(block *[entryBlockBytes]byte) {
+	poison.Fill(block[:])
+	c.blocks.Put(block)
+}
 
 // acquire returns the open file, which stays open and readable until the matching release, whatever happens to its name
 // in between. It does not allocate while the file is open. Otherwise it opens the file, which blocks on the device. It

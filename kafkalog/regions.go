@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/tidemark-io/tidemark/internal/poison"
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
@@ -145,7 +146,10 @@ func (p *region) sendError(err error) error {
 func (p *region) copyTo(w io.Writer, skip int64) (int64, error) {
 	pool := &p.reader.segment.env.copies
 	buf := pool.Get().(*copyBuffer)
-	defer pool.Put(buf)
+	defer func() {
+		poison.Fill(buf[:])
+		pool.Put(buf)
+	}()
 	var written int64
 	for skip+written < p.length {
 		piece := buf[:min(copySize, p.length-skip-written)]

@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"github.com/tidemark-io/tidemark/batch"
+	"github.com/tidemark-io/tidemark/internal/poison"
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
@@ -85,6 +86,7 @@ func (r *segmentReader) walk(from int64) walker {
 
 func (w *walker) close() {
 	if w.buf != nil {
+		poison.Fill(w.buf[:])
 		w.reader.segment.env.windows.Put(w.buf)
 		w.buf = nil
 	}

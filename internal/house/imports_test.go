@@ -69,12 +69,13 @@ var allowedImports = map[string][]string{
 	"internal/parallel": nil,
 	"internal/ledger":   nil,
 
+	"internal/poison":     nil,
 	"internal/quarantine": {"vfs"},
 }
 
 // leaves are small things that know nothing of the house and that any package may use.
 var leaves = []string{
-	"internal/budget", "internal/lazymem", "internal/nearest", "internal/parallel", "internal/quarantine",
+	"internal/budget", "internal/lazymem", "internal/nearest", "internal/parallel", "internal/poison", "internal/quarantine",
 }
 
 // allowedModules says, for each package promised to library users, which third-party modules it may reach, by any

@@ -88,6 +88,23 @@ func (l *Ledger) Seen(r *kgo.Record) {
 	b.shown = max(b.shown, r.Offset+1)
 }
 
+// Compare holds r, as the server showed it to somebody, against what the ledger says of its offset, and reports whether that is
+// anything. It writes nothing down but a difference, so that r may come late: after it was deleted, say.
+func (l *Ledger) Compare(r *kgo.Record) bool {
+	id, err := ParseID(r.Key)
+	digest := DigestOf(r)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known, ok := l.bookLocked(r.Partition).at[r.Offset]
+	if err == nil && (!ok || known.id == id && known.digest == digest) {
+		return ok
+	}
+	l.mu.violations = append(l.mu.violations, Violation{
+		Partition: r.Partition, Offset: r.Offset, What: fmt.Sprintf("shown with other bytes than those of %s", known.id),
+	})
+	return ok
+}
+
 func (l *Ledger) bookLocked(partition int32) *book {
 	b := l.mu.books[partition]
 	if b == nil {
