@@ -20,8 +20,7 @@ func (s *Store) open(ctx context.Context, op objstore.Op, key string) (vfs.File,
 	if err := s.begin(ctx, op, key); err != nil {
 		return nil, nil, err
 	}
-	info, err := s.stat(key)
-	if err != nil {
+	if _, err := s.stat(key); err != nil {
 		return nil, nil, s.fail(op, key, err)
 	}
 	f, err := s.fs.Open(s.file(key), vfs.ReadOnly)
@@ -29,7 +28,8 @@ func (s *Store) open(ctx context.Context, op objstore.Op, key string) (vfs.File,
 		return nil, nil, s.fail(op, key, err)
 	}
 	// The object may have been replaced since: what counts is the file that is open.
-	if info, err = f.Stat(); err != nil {
+	info, err := f.Stat()
+	if err != nil {
 		f.Close()
 		return nil, nil, s.fail(op, key, err)
 	}
