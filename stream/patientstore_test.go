@@ -206,3 +206,34 @@ func TestCompactionMakesCallsAgain(t *testing.T) {
 		})
 	}
 }
+
+// TestARoundThatAnUploadInPartsEndedComesAgainSoon: such an upload cannot go on where it failed, so the round does it over,
+// after a pause that grows while it fails, and not after the whole interval.
+func TestARoundThatAnUploadInPartsEndedComesAgainSoon(t *testing.T) {
+	inDepot(t, 1, func(d *depot) {
+		d.set(run{0, 4, 100})
+		d.set(run{0, 4, 100})
+		writes := func(op faultstore.Op) bool { return op.Kind == objstore.OpWrite }
+		allowance := faultstore.NewAllowance(0) // of uploads in parts
+		d.store.SetInjector(faultstore.When(writes, allowance.Inject))
+		ctx, cancel := context.WithCancel(d.Context())
+		ended := make(chan struct{})
+		c := d.compactor(func(c *compactConfig) { c.interval, c.repeat = time.Hour, 10*time.Second })
+		go func() {
+			defer close(ended)
+			c.run(ctx)
+		}()
+		<-time.After(time.Hour + 75*time.Second) // at once, after 10, 20 and 40 s
+		synctest.Wait()
+		require.Len(d, d.failures, 4)
+		require.Empty(d, d.done)
+		allowance.Grant(100)
+		<-time.After(90 * time.Second)
+		synctest.Wait()
+		require.Len(d, d.failures, 4)
+		require.Len(d, d.done, 1)
+		cancel()
+		<-ended
+		d.verify()
+	})
+}
