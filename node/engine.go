@@ -73,18 +73,17 @@ func (n *Node) openEngine() {
 	})
 }
 
-// raiseLeaderEpochs begins a new term of every partition after an unclean start, and only then: what clients knew of the
-// end of a log may not have survived.
+// raiseLeaderEpochs begins a new term of every partition after an unclean start, and of those whose directories are back from
+// where they had been moved aside, or gone: what clients knew of the end of a log may not have survived.
 func (n *Node) raiseLeaderEpochs(ctx context.Context) error {
-	if n.data.clean || n.meta.View().TopicCount() == 0 {
+	topics := n.termsThatEnded(n.meta.View())
+	if len(topics) == 0 {
 		return nil
 	}
-	var topics []meta.TopicPartitions
-	for t := range n.meta.View().Topics() {
-		topics = append(topics, meta.TopicPartitions{ID: t.ID})
+	if !n.data.clean {
+		n.metrics.UncleanStarts.Inc()
+		n.log.Warn("the last stop was not in order: logs are checked before they are served", "topics", len(topics))
 	}
-	n.metrics.UncleanStarts.Inc()
-	n.log.Warn("the last stop was not in order: logs are checked before they are served", "topics", len(topics))
 	for chunk := range slices.Chunk(topics, raiseAtOnce) {
 		raise := meta.RaiseLeaderEpochs{Node: n.config.NodeID, NodeEpoch: n.member.Epoch(), Topics: chunk}
 		if _, err := n.meta.Do(ctx, raise); err != nil {
@@ -92,6 +91,30 @@ func (n *Node) raiseLeaderEpochs(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// termsThatEnded are the partitions that nobody may go on with in the term of the last process.
+func (n *Node) termsThatEnded(view *meta.State) (topics []meta.TopicPartitions) {
+	there := make(map[logdir.Partition]bool, len(n.data.found.partitions))
+	for _, found := range n.data.found.partitions {
+		there[found.name.Partition] = !n.data.restored[found.name.Partition]
+	}
+	for t := range view.Topics() {
+		ended := meta.TopicPartitions{ID: t.ID}
+		for i := range t.Partitions() {
+			if !there[logdir.Partition{Topic: t.Name, Index: i}] {
+				ended.Partitions = append(ended.Partitions, i)
+			}
+		}
+		switch {
+		case !n.data.clean:
+			ended.Partitions = nil // all of them
+			topics = append(topics, ended)
+		case len(ended.Partitions) > 0:
+			topics = append(topics, ended)
+		}
+	}
+	return topics
 }
 
 // raiseAtOnce topics fit in one entry of the metadata log.

@@ -189,6 +189,9 @@ func TestF13_DirectoriesThatTheMetadataDoesNotKnowAreMovedAsideAndComeBack(t *te
 	m.Meta = right
 	m.Start()
 	require.Equal(t, map[position]string{{"orders", 0, 0}: "kept too", {"orders", 1, 0}: "kept"}, consume(t, m, "orders"))
+	for p := range int32(2) {
+		require.Equal(t, int32(1), leaderEpoch(t, m, "orders", p), "of what was there before, not all may be left")
+	}
 	require.Empty(t, under(tree(t, m.FS, nodetest.DataDir), "-stray"))
 }
 
@@ -319,4 +322,35 @@ func TestU24_APartitionThatCannotBeOpenedKeepsNoOtherFromBeingAndIsToldOf(t *tes
 	m.Stop()
 	require.False(t, exists(m.FS, "data/.kafka_cleanshutdown"), "what was not opened was not checked")
 	require.True(t, exists(m.FS, "data/orders-1"))
+}
+
+// What a log that follows the page cache has lost is written anew, and must not be of the term of what was lost: the power cut
+// came before a start that did not know the log, and that start, which removed the empty directory, was ended in order.
+func TestAPartitionWhoseDirectoryIsGoneGoesOnInANewTerm(t *testing.T) {
+	m := machine(t)
+	m.Config.TopicDefaults = map[string]string{"tidemark.flush": "os"}
+	m.Start()
+	c := client(t, m)
+	createTopic(t, c, 1, nil, "orders")
+	produce(t, c, "orders", 0, "lost")
+	m.CutPower(nodetest.Cut{Seed: 1, Keep: 0})
+	right := m.Meta
+	useOtherMetadata(t, m)
+	m.Start()
+	m.Stop()
+
+	m.Meta = right
+	m.Start()
+	require.Equal(t, position{"orders", 0, 0}, produce(t, c, "orders", 0, "another"))
+	require.Equal(t, int32(1), leaderEpoch(t, m, "orders", 0))
+	m.Stop()
+	m.Start()
+	require.Equal(t, int32(1), leaderEpoch(t, m, "orders", 0), "a stop in order ends no term")
+}
+
+func leaderEpoch(t *testing.T, m *nodetest.Machine, topic string, p int32) int32 {
+	t.Helper()
+	topics, err := kadm.NewClient(client(t, m)).ListTopics(within(t), topic)
+	require.NoError(t, err)
+	return topics[topic].Partitions[p].LeaderEpoch
 }
