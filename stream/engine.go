@@ -169,6 +169,16 @@ func (e *Engine) DeleteStream(ctx context.Context, id catalog.StreamID, epoch in
 // committed is told by the uploader of each block, in order, once it is committed.
 func (e *Engine) committed(b *cacheBlock) { e.trimmer.committed(b.lastOffset) }
 
+// gone is told by the uploader of streams that do not exist any more, although records of theirs were acknowledged: somebody
+// has deleted them (F-45). Whoever still has one open is refused.
+func (e *Engine) gone(ids []catalog.StreamID) {
+	for _, s := range e.openStreams() {
+		if slices.Contains(ids, s.id) {
+			s.deleted()
+		}
+	}
+}
+
 // stored is told by the WAL of each object, in order, once it and all before it are stored.
 func (e *Engine) stored(g *walGroup) {
 	e.trimmer.stored(g)

@@ -132,7 +132,7 @@ func (e *Engine) run(start int64) {
 	e.wal = newWALWriter(o.WAL, e.prefix, e.node.Epoch, start, o.Config.walLimits(), hooks)
 	e.trimmer.writer = e.wal
 	uploads := e.uploaderOptions(e.node)
-	uploads.cache, uploads.committed, uploads.failed = e.cache, e.committed, e.fail
+	uploads.cache, uploads.committed, uploads.gone, uploads.failed = e.cache, e.committed, e.gone, e.fail
 	e.uploader = newUploader(uploads)
 	e.reader = newObjectReader(readerOptions{
 		data: o.Data, catalog: o.Catalog, namespace: o.Namespace, cfg: o.Config, cache: e.cache,

@@ -159,7 +159,8 @@ const fetchGrace = 10 * time.Second
 
 // Close gives the stream up, so that any node can open it under a higher epoch (STR-5): it refuses appends, waits for those
 // that were submitted and, for at most 10 s, for reads, and uploads what is not in objects yet. After an error the stream
-// is not closed in the catalog and takes no appends; Close may be tried again. Closing twice is no error.
+// is not closed in the catalog and takes no appends; Close may be tried again. Closing twice is no error, nor is closing a
+// stream that was deleted.
 func (s *Stream) Close(ctx context.Context) error {
 	select {
 	case s.closing <- struct{}{}:
@@ -179,6 +180,9 @@ func (s *Stream) Close(ctx context.Context) error {
 	s.mu.refused = fmt.Errorf("%w: stream %d", ErrClosed, s.id)
 	s.notifyAndUnlock()
 	if err := s.drain(ctx); err != nil {
+		if errors.Is(err, catalog.ErrStreamNotExist) {
+			return nil // it was deleted meanwhile
+		}
 		return err
 	}
 	if s.committedEnd() < s.Confirm() {
@@ -187,7 +191,12 @@ func (s *Stream) Close(ctx context.Context) error {
 		}
 	}
 	c := s.engine.options.Catalog
-	if err := retry(ctx, func() error { return c.CloseStream(ctx, s.engine.node, s.id, s.epoch) }); err != nil {
+	err := retry(ctx, func() error { return c.CloseStream(ctx, s.engine.node, s.id, s.epoch) })
+	switch {
+	case errors.Is(err, catalog.ErrStreamNotExist):
+		s.deleted()
+		return nil
+	case err != nil:
 		return s.engine.refusal(err)
 	}
 	s.mu.Lock()
@@ -196,6 +205,16 @@ func (s *Stream) Close(ctx context.Context) error {
 	s.endFetches()
 	s.engine.forget(s)
 	return nil
+}
+
+// deleted ends a stream that somebody has deleted in the catalog: calls fail with an error that matches
+// [catalog.ErrStreamNotExist], and there is nothing left to close.
+func (s *Stream) deleted() {
+	s.mu.Lock()
+	s.mu.closed, s.mu.refused = true, fmt.Errorf("%w: %d was deleted", catalog.ErrStreamNotExist, s.id)
+	s.notifyAndUnlock()
+	s.endFetches()
+	s.engine.forget(s)
 }
 
 // drain waits until nothing is on its way and nobody reads.

@@ -66,6 +66,9 @@ type uploaderOptions struct {
 	// committed is called for each block, in the order in which they were sealed, one at a time, after the catalog's view
 	// has the commit and the block is free.
 	committed func(*cacheBlock)
+	// gone is called, without locks, with streams that turned out to be deleted while records of theirs were uploaded; those
+	// are not committed. It may be nil.
+	gone func([]catalog.StreamID)
 	// failed is called at most once, without locks: no block is committed any more. The error matches [ErrFenced] or
 	// [ErrEngineFailed].
 	failed func(error)

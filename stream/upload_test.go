@@ -98,6 +98,7 @@ type uploadTest struct {
 	done     []int64 // WAL offsets of the last records of the committed blocks
 	failures []error
 	retried  []string
+	deleted  []catalog.StreamID // of which the uploader says that they are gone
 }
 
 func runUpload(t *testing.T, change func(*Config), test func(t *testing.T, u *uploadTest)) {
@@ -123,6 +124,11 @@ func runUpload(t *testing.T, change func(*Config), test func(t *testing.T, u *up
 				u.mu.Lock()
 				defer u.mu.Unlock()
 				u.done = append(u.done, b.lastOffset)
+			},
+			gone: func(ids []catalog.StreamID) {
+				u.mu.Lock()
+				defer u.mu.Unlock()
+				u.deleted = append(u.deleted, ids...)
 			},
 			failed: func(err error) {
 				u.mu.Lock()

@@ -80,6 +80,106 @@ func TestF39_AppendsGoOnWithoutMetadataUntilTheLogCacheIsFull(t *testing.T) {
 	})
 }
 
+// TestF45_AnEngineOutlivesAStreamThatWasDeleted: while its upload is held at the commit. Who has the old stream is told, what
+// was appended to it is nowhere, and a new stream and all others go on, also after a crash.
+func TestF45_AnEngineOutlivesAStreamThatWasDeleted(t *testing.T) {
+	runCluster(t, func(c *cluster) {
+		p := c.start(5)
+		old, other := p.stream(), p.stream()
+		c.appendMany(old, 3)
+		c.appendMany(other, 2)
+		held, release := make(chan struct{}), make(chan struct{})
+		p.catalog.set(func(call string) error {
+			if call == "commit" {
+				close(held)
+				<-release
+				p.catalog.set(nil, nil)
+			}
+			return nil
+		}, nil)
+		uploaded := make(chan error, 1)
+		go func() { uploaded <- p.Upload(c.Context()) }()
+		<-held
+		require.NoError(c, c.catalog.CloseStream(c.Context(), p.Node(), old.ID(), old.Epoch()))
+		require.NoError(c, c.catalog.DeleteStream(c.Context(), p.Node(), old.ID(), old.Epoch()))
+		again := p.stream()
+		c.appendMany(again, 1)
+		reads := make(chan error, 1)
+		go func() { reads <- c.untilWoken(old) }()
+		synctest.Wait()
+		close(release)
+		require.NoError(c, <-uploaded)
+		require.ErrorIs(c, <-reads, catalog.ErrStreamNotExist, "who waits for it wakes up")
+
+		_, err := old.Append(c.Context(), 1, []byte("late"))
+		require.ErrorIs(c, err, catalog.ErrStreamNotExist)
+		require.ErrorContains(c, err, "was deleted")
+		_, err = old.Fetch(c.Context(), FetchRequest{Start: 0, End: 3, MaxBytes: 100})
+		require.ErrorIs(c, err, catalog.ErrStreamNotExist)
+		require.ErrorIs(c, old.Trim(c.Context(), 1), catalog.ErrStreamNotExist)
+		require.NoError(c, old.Destroy(c.Context()), "as it wanted")
+		require.NoError(c, p.Err())
+		require.NoError(c, p.Upload(c.Context()))
+		c.appendMany(again, 1)
+		c.appendMany(other, 1)
+		require.NoError(c, p.Compact(c.Context()))
+		require.Equal(c, named(again, 0, 2), c.rows(again))
+		require.Equal(c, named(other, 0, 3), c.rows(other))
+		p.kill()
+		next := c.start(5)
+		require.Equal(c, named(again, 0, 2), c.rows(next.reopen(again.ID())))
+		require.Equal(c, named(other, 0, 3), c.rows(next.reopen(other.ID())))
+		next.close()
+	})
+}
+
+// untilWoken waits until a stream takes no more appends, and returns why.
+func (c *cluster) untilWoken(s *Stream) error {
+	woken := make(chan struct{}, 1)
+	defer s.Watch(func() {
+		select {
+		case woken <- struct{}{}:
+		default:
+		}
+	})()
+	for s.Err() == nil {
+		<-woken
+	}
+	return s.Err()
+}
+
+// TestF45_ADestroyWaitsForTheUploadThatIsUnderWay: dropped as it should be, nothing has to be left out.
+func TestF45_ADestroyWaitsForTheUploadThatIsUnderWay(t *testing.T) {
+	runCluster(t, func(c *cluster) {
+		p := c.start(5)
+		old, other := p.stream(), p.stream()
+		c.appendMany(old, 3)
+		c.appendMany(other, 2)
+		release := make(chan struct{})
+		p.catalog.set(func(call string) error {
+			if call == "commit" {
+				<-release
+			}
+			return nil
+		}, nil)
+		go func() { _ = p.Upload(c.Context()) }()
+		c.pass(time.Second)
+		destroyed := make(chan error, 1)
+		go func() { destroyed <- old.Destroy(c.Context()) }()
+		c.pass(time.Second)
+		_, err := old.Append(c.Context(), 1, []byte("late"))
+		require.ErrorIs(c, err, ErrClosed)
+		require.Empty(c, destroyed)
+		c.appendMany(other, 1)
+		close(release)
+		require.NoError(c, <-destroyed)
+		_, exists := c.catalog.View().Stream(old.ID())
+		require.False(c, exists)
+		require.Equal(c, named(other, 0, 3), c.rows(other))
+		p.close()
+	})
+}
+
 // Field report F-26: after trims and a failover the start is an offset that can be read.
 func TestF26_TheStartThatANewOwnerShowsCanBeRead(t *testing.T) {
 	runCluster(t, func(c *cluster) {

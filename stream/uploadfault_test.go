@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -273,20 +274,114 @@ func TestF14_OneObjectThatCannotBeWrittenHoldsUpWhatComesAfterItOnly(t *testing.
 	})
 }
 
-func TestF45_ACommitForAStreamThatIsGoneIsRejected(t *testing.T) {
+// drop closes a stream and deletes it, behind the uploader's back.
+func (u *uploadTest) drop(id catalog.StreamID) {
+	require.NoError(u.t, u.memory.CloseStream(context.Background(), u.node, id, 4))
+	require.NoError(u.t, u.memory.DeleteStream(context.Background(), u.node, id, 4))
+}
+
+// deletions are the points of an upload at which a stream may be deleted. Each arranges for it to happen.
+var deletions = map[string]func(u *uploadTest, drop func()){
+	"before it is planned":     func(u *uploadTest, drop func()) { drop() },
+	"before prepare":           func(u *uploadTest, drop func()) { u.atCall("prepare", false, nil, drop) },
+	"prepare's reply is lost":  func(u *uploadTest, drop func()) { u.atCall("prepare", true, catalog.ErrUnavailable, drop) },
+	"before a write":           func(u *uploadTest, drop func()) { u.atWrite(faultstore.Fault{}, drop) },
+	"a write that is repeated": func(u *uploadTest, drop func()) { u.atWrite(faultstore.Fault{Err: objstore.ErrTransient}, drop) },
+	"a write whose reply is lost": func(u *uploadTest, drop func()) {
+		u.atWrite(faultstore.Fault{Err: objstore.ErrTransient, After: true}, drop)
+	},
+	"before the commit":               func(u *uploadTest, drop func()) { u.atCall("commit", false, nil, drop) },
+	"a commit that has no effect":     func(u *uploadTest, drop func()) { u.atCall("commit", false, catalog.ErrUnavailable, drop) },
+	"a commit whose reply is lost":    func(u *uploadTest, drop func()) { u.atCall("commit", true, catalog.ErrUnavailable, drop) },
+	"ids that expired, and the write": func(u *uploadTest, drop func()) { u.atCall("commit", false, catalog.ErrObjectNotPrepared, drop) },
+}
+
+// atCall has something happen at the first call of that name, which fails.
+func (u *uploadTest) atCall(name string, after bool, err error, do func()) {
+	var once sync.Once
+	u.memory.setInject(func(_ int, call string) (fault catalogFault) {
+		if strings.HasPrefix(call, name) {
+			once.Do(func() {
+				fault = catalogFault{err, after}
+				if !after {
+					do()
+					return
+				}
+				time.AfterFunc(time.Millisecond, do) // when it has taken effect, before the next try
+			})
+		}
+		return fault
+	})
+}
+
+func (u *uploadTest) atWrite(fault faultstore.Fault, do func()) {
+	var once sync.Once
+	u.store.SetInjector(func(op faultstore.Op) (f faultstore.Fault) {
+		if op.Kind == objstore.OpPut || op.Kind == objstore.OpPutIfAbsent {
+			once.Do(func() {
+				do()
+				f = fault
+			})
+		}
+		return f
+	})
+}
+
+// TestF45_AStreamThatIsDeletedDuringAnUploadIsLeftOut: at every step of the upload, whether the stream has an object of its
+// own, shares one, or is all that there is. Whatever else is in the block is committed, and so is what comes after it.
+func TestF45_AStreamThatIsDeletedDuringAnUploadIsLeftOut(t *testing.T) {
+	for _, block := range []struct {
+		name    string
+		streams []catalog.StreamID
+		large   bool
+	}{
+		{"alone", []catalog.StreamID{1}, false},
+		{"sharing an object", []catalog.StreamID{1, 2, 3}, false},
+		{"with an object of its own", []catalog.StreamID{1, 2, 3}, true},
+	} {
+		for at, arrange := range deletions {
+			t.Run(block.name+", "+at, func(t *testing.T) {
+				runUpload(t, func(cfg *Config) { cfg.UploadStreamSplit = 1000 }, func(t *testing.T, u *uploadTest) {
+					var again catalog.StreamID
+					arrange(u, func() {
+						u.drop(1)
+						var err error
+						again, err = u.memory.CreateStreams(context.Background(), u.node, 1)
+						require.NoError(t, err)
+						_, err = u.memory.OpenStream(context.Background(), u.node, again, 4)
+						require.NoError(t, err)
+					})
+					if block.large {
+						u.records.add(1, 10, 2000)
+					}
+					u.addBlock(100, block.streams...)
+					<-time.After(time.Minute)
+					u.addBlock(100, again, 2)
+					<-time.After(time.Minute)
+					require.NoError(t, u.failure())
+					require.Len(t, u.committedBlocks(), 2)
+					want := map[catalog.StreamID][]int64{again: {0}, 2: {0}}
+					if len(block.streams) > 1 {
+						want[2], want[3] = []int64{0, 10}, []int64{0}
+					}
+					require.Equal(t, want, u.stored())
+					require.Subset(t, []catalog.StreamID{1}, u.deleted, "and nobody else is told to be gone")
+				})
+			})
+		}
+	}
+}
+
+// TestF45_ARefusalThatNoDeletedStreamExplainsIsABrokenInvariant: every stream of the commit is there.
+func TestF45_ARefusalThatNoDeletedStreamExplainsIsABrokenInvariant(t *testing.T) {
 	runUpload(t, nil, func(t *testing.T, u *uploadTest) {
-		gate := faultstore.NewGate(faultstore.Writes)
-		u.store.SetInjector(gate.Inject)
-		u.addBlock(100, 1)
-		require.NoError(t, u.memory.CloseStream(t.Context(), u.node, 1, 4))
-		require.NoError(t, u.memory.DeleteStream(t.Context(), u.node, 1, 4))
-		again, err := u.memory.CreateStreams(t.Context(), u.node, 1)
-		require.NoError(t, err)
-		gate.Open()
-		require.ErrorIs(t, u.failure(), catalog.ErrStreamNotExist)
-		s, exists := u.memory.View().Stream(again)
-		require.True(t, exists)
-		require.Zero(t, s.End, "the new stream is empty")
+		u.drop(7)
+		u.atCall("commit", false, catalog.ErrStreamNotExist, func() {})
+		u.addBlock(100, 1, 2)
+		var rejected *CommitRejectedError
+		require.ErrorAs(t, u.failure(), &rejected)
+		require.ErrorIs(t, rejected, catalog.ErrStreamNotExist)
+		require.Empty(t, u.committedBlocks())
 	})
 }
 

@@ -153,25 +153,43 @@ func (u *uploader) write(ctx context.Context, b *cacheBlock, plan []objectPlan) 
 // the cleaner (UP-7).
 var errWriteAgain = errors.New("reserved object ids have expired")
 
-// commit makes a block visible, however often it must ask, and returns once the local view has it (RD-1).
+// commit makes a block visible, however often it must ask, and returns once the local view has it (RD-1). Streams that were
+// deleted since the block was written are left out: their records have nowhere to go, and all others go on (F-45).
 func (u *uploader) commit(ctx context.Context, c catalog.Commit) error {
-	err := u.untilKnown(ctx, "commit", func() error { return u.catalog.Commit(ctx, u.node, c) })
-	switch {
-	case err == nil, errors.Is(err, catalog.ErrRedundant): // an earlier try of ours was applied (UP-4)
-		return u.awaitApplied(ctx, c)
-	case errors.Is(err, catalog.ErrObjectNotPrepared):
-		// An earlier try may have been applied all the same, and its object been compacted since.
-		if isApplied(u.catalog.View(), c) {
-			return nil
+	for try := 0; ; try++ {
+		err := u.untilKnown(ctx, "commit", func() error { return u.catalog.Commit(ctx, u.node, c) })
+		switch {
+		case err == nil, errors.Is(err, catalog.ErrRedundant): // an earlier try of ours was applied (UP-4)
+			return u.awaitApplied(ctx, c)
+		case errors.Is(err, catalog.ErrObjectNotPrepared):
+			// An earlier try may have been applied all the same, and its object been compacted since.
+			if isApplied(u.catalog.View(), c) {
+				return nil
+			}
+			return fmt.Errorf("%w: %w", errWriteAgain, err)
+		case errors.Is(err, catalog.ErrObjectIDInUse) && isApplied(u.catalog.View(), c):
+			return nil // or one of its streams been deleted since, with the object that was its own
+		case errors.Is(err, catalog.ErrStreamNotExist):
+			left, gone := withoutDeleted(u.catalog.View(), c)
+			if len(gone) == 0 {
+				return &CommitRejectedError{Commit: c, Err: err}
+			}
+			u.events.uploadRetried(UploadRetriedEvent{Step: "commit", Try: try + 1, Err: err})
+			if u.gone != nil {
+				u.gone(gone)
+			}
+			if c = left; len(committedRanges(c)) == 0 {
+				return nil // what was written is removed when its ids have expired
+			}
+			continue
+		case ctx.Err() != nil:
+			return err
 		}
-		return fmt.Errorf("%w: %w", errWriteAgain, err)
-	case ctx.Err() != nil:
-		return err
+		if fenced := engineError(err); errors.Is(fenced, ErrFenced) {
+			return fenced
+		}
+		return &CommitRejectedError{Commit: c, Err: err}
 	}
-	if fenced := engineError(err); errors.Is(fenced, ErrFenced) {
-		return fenced
-	}
-	return &CommitRejectedError{Commit: c, Err: err}
 }
 
 // awaitApplied waits until the local view has a commit (5.1 step 5).

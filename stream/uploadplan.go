@@ -83,6 +83,28 @@ func committedRanges(c catalog.Commit) []catalog.Range {
 	return all
 }
 
+// withoutDeleted is a commit without the streams that do not exist any more, and those streams. A stream-set object of which
+// only some are left stays as it was written: metadata list what counts in it.
+func withoutDeleted(v catalog.View, c catalog.Commit) (left catalog.Commit, gone []catalog.StreamID) {
+	left = catalog.Commit{Object: catalog.NoObject}
+	for _, r := range c.Ranges {
+		if _, exists := v.Stream(r.Stream); !exists {
+			gone = append(gone, r.Stream)
+			continue
+		}
+		left.Object, left.Size, left.Attributes = c.Object, c.Size, c.Attributes
+		left.Ranges = append(left.Ranges, r)
+	}
+	for _, o := range c.StreamObjects {
+		if _, exists := v.Stream(o.Stream); !exists {
+			gone = append(gone, o.Stream)
+			continue
+		}
+		left.StreamObjects = append(left.StreamObjects, o)
+	}
+	return left, gone
+}
+
 // isApplied reports whether a view has a commit: the streams that still exist reach to the ends of its ranges.
 func isApplied(v catalog.View, c catalog.Commit) bool {
 	for _, r := range committedRanges(c) {
