@@ -5,6 +5,7 @@ VERSION ?= dev
 LDFLAGS := -s -w -X github.com/tidemark-io/tidemark/cmd/tidemark/command.version=$(VERSION)
 FUZZTIME ?= 60s
 CUTS    ?= 100
+CUTS_SEED ?= $(shell date +%s)
 
 .PHONY: build release test cuts lint interop bench bench-kafka bench-flusher nightly fuzz clean
 
@@ -17,13 +18,14 @@ release: ## dist/: static binaries for linux amd64 and arm64, checksums, unit fi
 test: ## unit, property, fault and crash tests with the race detector; under ten minutes on two cores
 	$(GO) test -race -timeout 20m ./...
 
-cuts: ## 100 power cuts of the whole server under load; CUTS=10000 is the full count
-	NODE_POWER_CUTS=$(CUTS) $(GO) test -count=1 -timeout 3h -run PowerCutsUnderLoad ./node/
+cuts: ## 100 power cuts of the whole server under load, others each time; CUTS=10000 is the full count, CUTS_SEED=n repeats a run
+	NODE_POWER_CUTS=$(CUTS) NODE_POWER_CUTS_SEED=$(CUTS_SEED) $(GO) test -count=1 -timeout 3h -run PowerCutsUnderLoad ./node/
 
 lint: ## formatting, vet, and the rules of the house
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
+	$(GO) vet -tags ext4 ./node/
 	cd interop && $(GO) vet ./...
 	cd interop/older && $(GO) vet ./...
 	$(GO) test ./internal/house/

@@ -121,12 +121,23 @@ func TestWhatLiesBelowAGapIsToldAndLeftAlone(t *testing.T) {
 
 // TestALogBehindAGapThatMayNeverHaveBeenAcknowledgedStops has a log of which the first objects may be missing.
 func TestALogBehindAGapThatMayNeverHaveBeenAcknowledgedStops(t *testing.T) {
-	for _, proved := range []bool{true, false} {
-		s := held([3]int64{1, 0, 10}).logged(1, 12, 15)
-		s.log.proved = proved
-		b := &rebuilder{made: &Rebuilt{}}
-		b.leaveUnclear([]*foundStream{s})
-		require.Equal(t, proved, b.stopped() == nil)
-		require.Equal(t, proved, s.log != nil)
+	for name, c := range map[string]struct {
+		of      *foundStream
+		proved  bool
+		unclear bool
+	}{
+		"of which it is not known":         {of: held([3]int64{1, 0, 10}).logged(1, 12, 15), unclear: true},
+		"whose first object is there":      {of: held([3]int64{1, 0, 10}).logged(1, 12, 15), proved: true},
+		"of which an object holds records": {of: held([3]int64{1, 0, 10}, [3]int64{2, 12, 14}).logged(1, 12, 15)},
+		"of an epoch that others went on":  {of: held([3]int64{1, 0, 10}, [3]int64{2, 20, 30}).logged(0, 12, 15)},
+		"of a stream that no object holds": {of: held().logged(1, 12, 15)},
+		"that is no gap":                   {of: held([3]int64{1, 0, 10}).logged(1, 10, 15)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.of.log.proved = c.proved
+			b := &rebuilder{made: &Rebuilt{}}
+			b.leaveUnclear([]*foundStream{c.of})
+			require.Equal(t, []bool{c.unclear, c.unclear}, []bool{b.stopped() != nil, c.of.log == nil})
+		})
 	}
 }

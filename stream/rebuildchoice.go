@@ -57,9 +57,11 @@ func (b *rebuilder) takeStream(s *foundStream, chosen chain) {
 // that were never acknowledged, and then those behind it were not either. To leave out what is unclear is to leave those out.
 func (b *rebuilder) leaveUnclear(streams []*foundStream) {
 	for _, s := range streams {
-		chosen, _ := s.chain(nil)
-		if s.log == nil || s.log.proved || len(s.runs) == 0 || chosen.start < s.log.from {
+		if !s.goesOn() || s.log.proved || len(s.runs) == 0 {
 			continue
+		}
+		if chosen, _ := s.chain(nil); len(chosen.runs) > 0 {
+			continue // what an object holds was acknowledged, and all before it
 		}
 		f := findStream(s.id)
 		f.Stops = true

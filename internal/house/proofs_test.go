@@ -10,6 +10,34 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// TestThePageOfProofsCountsAsTheScriptsDo holds the page's counts against what is run.
+func TestThePageOfProofsCountsAsTheScriptsDo(t *testing.T) {
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join("../..", name))
+		require.NoError(t, err)
+		return string(text)
+	}
+	number := func(file, pattern string) string {
+		found := regexp.MustCompile(pattern).FindStringSubmatch(read(file))
+		require.NotNil(t, found, "%s has no %s", file, pattern)
+		return found[1]
+	}
+	page := strings.ReplaceAll(read("docs/proofs.md"), ",", "")
+	row := func(ci, night, where string) {
+		t.Helper()
+		require.Regexp(t, `(?m)\| `+ci+`\b[^|]*\| `+night+` \| `+regexp.QuoteMeta(where)+` \|$`, page)
+	}
+	row(number("Makefile", `CUTS\s+\?= (\d+)`), number("scripts/nightly.sh", `POWER_CUTS:-(\d+)`), "`make cuts`")
+	row(number("interop/crash/crash_test.go", `"INTEROP_CRASH_ROUNDS", (\d+)`), number("scripts/nightly.sh", `KILL_ROUNDS:-(\d+)`), "`interop/crash`")
+	kills := "twice " + number("interop/crash/groups_test.go", `"INTEROP_GROUP_KILLS", (\d+)`)
+	row(kills, "twice "+number("scripts/nightly.sh", `GROUP_KILLS:-(\d+)`), "`interop/crash`")
+
+	steps := read(".ci/run")
+	for _, command := range []string{"make test", "make cuts", "scripts/ext4.sh", "make interop"} {
+		require.Contains(t, steps, command)
+	}
+}
+
 func TestThePageOfProofsNamesTestsThatExist(t *testing.T) {
 	page, err := os.ReadFile("../../docs/proofs.md")
 	require.NoError(t, err)
