@@ -65,18 +65,21 @@ func measureScan(ctx context.Context, o options, b *bucket, r *report) error {
 		return err
 	}
 	var scans, bare []float64
+	var cost bill
 	for range scanRounds {
+		before := n.store.bill()
 		rate, err := n.scan(ctx, id, end)
 		if err != nil {
 			return err
 		}
-		scans = append(scans, rate)
+		scans, cost = append(scans, rate), n.store.bill().since(before)
 		if rate, err = parallelGets(ctx, n.store, o.bytes); err != nil {
 			return err
 		}
 		bare = append(bare, rate)
 	}
 	r.scan(b.kind, scans, bare)
+	r.reading(b.kind, o.bytes, cost)
 	return n.close(ctx)
 }
 

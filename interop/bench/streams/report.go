@@ -80,9 +80,17 @@ func (r *report) scan(store string, scans, bare []float64) {
 		s/1e6, scans[0]/1e6, scans[len(scans)-1]/1e6, 100*s/b, b/1e6, bare[0]/1e6, bare[len(bare)-1]/1e6), "90%")
 }
 
+// reading is what the requests of one scan cost; those that open the engine before it are among them. The least is one GET for each
+// MiB, as the bare reads do it.
+func (r *report) reading(store string, size int64, cost bill) {
+	gib := float64(size) / (1 << 30)
+	r.single(store, "requests of that scan", fmt.Sprintf("%.0f GET or HEAD and %.0f PUT, POST or LIST a GiB, $%.5f a GiB, %.2f times a GET for each MiB",
+		float64(cost.reads)/gib, float64(cost.writes)/gib, cost.price()/gib, cost.price()/(float64(size>>20)*readPrice)), "")
+}
+
 func (r *report) recovery(store string, size int64, took, bare time.Duration) {
-	r.single(store, "recovery after a crash", fmt.Sprintf("%s for %d MiB of log, %.2f times a bare upload of as much (%s)", short(took),
-		size>>20, ratio(took, bare), short(bare)), "the store's own time")
+	r.single(store, "recovery after a crash", fmt.Sprintf("%s for %d MiB of log, %s a GiB; %.2f times a bare upload of as much (%s)", short(took),
+		size>>20, short(time.Duration(float64(took)*float64(1<<30)/float64(size))), ratio(took, bare), short(bare)), "the store's own time")
 }
 
 func (r *report) memory(store string, peak, caches int64) {
@@ -103,7 +111,7 @@ func short(d time.Duration) string {
 }
 
 // minimum is the price of what group commit allows at the least: an object of the log for each 8 MiB or interval, whichever
-// is more often, and the data once more in parts of 16 MiB. Without an interval only the bytes count.
+// is more often, and the data once more in parts of 16 MiB.
 func (l loadResult) minimum() float64 {
 	groups := float64(l.bill.written/2) / (8 << 20)
 	if l.load.interval > 0 {
@@ -120,16 +128,21 @@ func (r *report) markdown() string {
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(s, " | "))
 	}
 	fmt.Fprintf(&b, "\nAppends of 1 KiB by %d clients. The bare PUTs are of objects as large as the log's were on average, one after "+
-		"the other. Times PUT is p99 less the interval, over the bare PUT's p99.\n\n", loadClients)
+		"the other. Times PUT is p99 less the interval, over the bare PUT's p99. Without an interval nothing waits for company, so each round "+
+		"trip is an object, and its price is that of not waiting.\n\n", loadClients)
 	fmt.Fprintln(&b, "| store | load | streams | appends/s | MB/s | p50 | p99 | bare PUT p50 | p99 | times PUT | PUT, POST, LIST a GiB | $ a GiB | times the least |")
 	fmt.Fprintln(&b, "|---|---|---|---|---|---|---|---|---|---|---|---|---|")
 	for _, l := range r.loads {
 		gib := float64(len(l.latencies)) * 1024 / (1 << 30)
-		fmt.Fprintf(&b, "| %s | %s | %d | %.0f | %.1f | %s | %s | %s | %s | %.1f | %.0f | %.4f | %.2f |\n", l.store, l.load.name, l.streams,
+		least := "–" // without an interval nothing is waited for, and each round trip is an object
+		if l.load.interval > 0 {
+			least = fmt.Sprintf("%.2f", l.bill.price()/l.minimum())
+		}
+		fmt.Fprintf(&b, "| %s | %s | %d | %.0f | %.1f | %s | %s | %s | %s | %.1f | %.0f | %.4f | %s |\n", l.store, l.load.name, l.streams,
 			float64(len(l.latencies))/l.took.Seconds(), float64(len(l.latencies))*1024/l.took.Seconds()/1e6,
 			short(l.latencies.at(0.5)), short(l.latencies.at(0.99)), short(l.bare.at(0.5)), short(l.bare.at(0.99)),
 			ratio(max(l.latencies.at(0.99)-l.load.interval, 0), l.bare.at(0.99)), float64(l.bill.writes)/gib, l.bill.price()/gib,
-			l.bill.price()/l.minimum())
+			least)
 	}
 	return b.String()
 }
