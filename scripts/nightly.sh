@@ -68,10 +68,10 @@ wal() {
 	STREAM_WAL_RUNS=$WAL_RUNS go test -count=1 -timeout 3h -run WAL15 ./stream/
 }
 
-# streams kills, pauses and overtakes processes over a directory, and has engines end and begin anew.
+# streams kills, pauses and overtakes processes over a directory, has engines end and begin anew, and throws metadata away.
 streams() {
 	TIDEMARK_TEST_KILLS=$STREAM_KILLS TIDEMARK_TEST_TAKEOVERS=$TAKEOVERS TIDEMARK_TEST_LIVES=$LIVES \
-		go test -count=1 -timeout 2h -run 'EndToEnd|Killed|Overtaken|F08_AP|F34_F' ./stream/
+		go test -count=1 -timeout 2h -run 'EndToEnd|MadeAgain|Killed|Overtaken|F08_AP|F34_F' ./stream/
 }
 
 # s3 does that over a real S3 server and a real etcd.
