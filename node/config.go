@@ -79,7 +79,7 @@ type Config struct {
 	// How the log engine works; 0 is the default.
 	RecoveryThreads  int           // [num.recovery.threads.per.data.dir] logs opened at the same time; 8
 	SyncWorkers      int           // logs synced at the same time; 16
-	MaxUnsyncedBytes int64         // of all logs; 256 MiB
+	MaxUnsyncedBytes int64         // of all logs; 256 MiB, at most an eighth of MemoryLimit
 	MaxOpenFiles     int           // descriptors kept for files that are not being written; 1024
 	InitialTaskDelay time.Duration // [log.initial.task.delay.ms] at the next multiple of the two intervals that follow
 	RetentionCheck   time.Duration // [log.retention.check.interval.ms] 5 min
@@ -117,6 +117,15 @@ type Config struct {
 
 	// MetaStore is where the metadata log is when Meta is nil. Its zero value is a file in DataDir.
 	MetaStore MetaStore
+
+	// Store is the object store of streams: a bucket, as package objstore/cloud says, or a directory, as a path or file://
+	// URL. One that is named is opened and probed when the node starts, which fails if it lacks something. Empty is a
+	// directory in DataDir, which is made with the first stream.
+	Store string
+
+	// MemoryLimit is how many bytes of memory the process should keep to: what is not synced yet and what streams hold are
+	// scaled to it. 0: there is no limit. The node does not tell the Go runtime.
+	MemoryLimit int64
 
 	// Log receives what a person should read; nil discards it.
 	Log *slog.Logger
@@ -170,6 +179,7 @@ func (c Config) withDefaults() Config {
 	if c.TraceSampleRatio == 0 {
 		c.TraceSampleRatio = DefaultTraceSampleRatio
 	}
+	c.MaxUnsyncedBytes = c.memoryBudgets().unsynced
 	if c.FS == nil {
 		c.FS = vfs.OS()
 	}
