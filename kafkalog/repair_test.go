@@ -473,3 +473,33 @@ func TestU24_AnIndexThatCannotBeUsedIsToldOfOnce(t *testing.T) {
 	require.Equal(t, index, told[0].File)
 	require.NoError(t, b.env.Close())
 }
+
+func TestU08_WhatASegmentSaysOfAbortedTransactionsOutlivesItsRepair(t *testing.T) {
+	b := newBench(t)
+	l := b.open(Options{Config: smallSegments()})
+	mustAppend(t, l, data{records: 2, size: 40})
+	mustAppend(t, l, data{records: 2, size: 40, producer: 7, txn: true})
+	_, err := l.Append(marker(7, 0, false), AppendOptions{LeaderEpoch: -1, Origin: Coordinator})
+	require.NoError(t, err)
+	fill(t, l, 12)
+	require.NoError(t, l.Sync())
+	end := l.LogEnd()
+	want, err := l.AbortedInRange(0, end)
+	require.NoError(t, err)
+	require.Len(t, want, 1)
+	require.NoError(t, l.Close())
+	fsys := b.fs.(*memfs.FS)
+	require.Greater(t, len(segmentBases(t, fsys)), 3)
+	edit(t, fsys, logPath(0), flip(100)) // in the first batch, whose segment is sealed
+	plan := planned(t, fsys, RepairOptions{})
+	require.Len(t, plan.Steps, 1)
+	_, err = plan.Apply()
+	require.NoError(t, err)
+
+	after := makeBench(t, fsys.CrashClean())
+	l = after.open(Options{Config: smallSegments()})
+	got, err := l.AbortedInRange(0, end)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	require.NoError(t, after.env.Close())
+}

@@ -248,6 +248,7 @@ func TestScanTellsWhatEachNameIs(t *testing.T) {
 	put(t, m, "data/.kafka_cleanshutdown", "")
 	put(t, m, "data/meta.properties.tmp", "")
 	put(t, m, "data/orders-4", "a file that looks like a partition")
+	put(t, m, "data/quarantine.20261130T120000.000Z.json", "what was kept aside")
 	entries, err := d.Scan()
 	require.NoError(t, err)
 	require.EqualError(t, entries[4].Err, `directory name "lost+found" is not topic-partition`)
@@ -268,6 +269,7 @@ func TestScanTellsWhatEachNameIs(t *testing.T) {
 		dir("orders-3.0123-future", logdir.Future, "0123"),
 		dir("orders-3.0123-stray", logdir.Stray, "0123"),
 		{Kind: logdir.UnknownFile, Name: "orders-4"},
+		{Kind: logdir.QuarantineEntry, Name: "quarantine.20261130T120000.000Z.json"},
 		{Kind: logdir.SharedEntry, Name: "recovery-point-offset-checkpoint"},
 		{Kind: logdir.IndexCacheEntry, Name: "remote-log-index-cache"},
 		{Kind: logdir.SharedEntry, Name: "replication-offset-checkpoint"},

@@ -146,6 +146,9 @@ func syncFiles(fsys vfs.FS, dir string) error {
 		return err
 	}
 	for _, e := range list {
+		if e.IsDir() { // such as a quarantine, which was on disk before anything else
+			continue
+		}
 		f, err := fsys.Open(path.Join(dir, e.Name()), vfs.ReadWrite)
 		if err == nil {
 			err = errors.Join(f.Sync(), f.Close())
