@@ -129,6 +129,10 @@ func TestEveryEventOfEveryRoomIsObserved(t *testing.T) {
 	fire(t, Partitions(r.registry, r.log, NewTopics(r.registry, nothing)))
 	fire(t, Broker(r.registry, r.log))
 	fire(t, Meta(r.registry, r.log))
+	streams := Streams(r.registry, r.log)
+	fire(t, streams.Engine)
+	streams.TakeOver(TakeOverEvent{})
+	fire(t, ObjectStore(r.registry, r.log))
 }
 
 // nothing is a node without logs.

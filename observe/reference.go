@@ -58,6 +58,9 @@ func Reference() []Metric {
 	Queue(l, func() broker.Queue { return broker.Queue{} })
 	_, _ = NewTraces(l, quiet, TraceOptions{}) // without an endpoint nothing fails
 	Meta(l, quiet)
+	Streams(l, quiet)
+	StreamsHeld(l, func() StreamState { return StreamState{} })
+	ObjectStore(l, quiet)
 	slices.SortFunc(l.metrics, func(a, b Metric) int { return cmp.Compare(a.Name, b.Name) })
 	return l.metrics
 }
@@ -84,7 +87,9 @@ Made from the code by ` + "`go test ./observe -update`" + `; a test keeps it cur
 A server answers Prometheus at ` + "`/metrics`" + ` on its HTTP port (` + "`--http-listen`" + `, 127.0.0.1:9180 unless told). Names follow
 Prometheus' conventions: ` + "`tidemark_`" + `, the part of the server, the thing, the unit. Sizes are bytes, times are seconds,
 counters end in ` + "`_total`" + ` and begin at 0 with each start. A metric without labels is there from the start, also when it
-never moved. What grows with topics, partitions or groups says so; the series of a deleted topic or group go with it.
+never moved; those of streams (` + "`tidemark_stream_*`" + `) come with the first stream, those of the object store
+(` + "`tidemark_objstore_*`" + `) when it is opened: at the start if ` + "`--store`" + ` names it, otherwise with the first stream.
+What grows with topics, partitions or groups says so; the series of a deleted topic or group go with it.
 ` + "`--group-metrics`" + ` chooses how much is told of groups: ` + "`off`, `group` or `partition`" + `;
 PUT ` + "`/groupmetrics`" + ` changes it while the server runs.
 

@@ -47,7 +47,7 @@ var allowedImports = map[string][]string{
 	"partition/journal": {"batch", "vfs"},
 	"broker":            {"partition", "batch", "topicconfig", "coordinator"},
 	"admin":             nil,
-	"observe":           {"kafkalog", "partition", "broker", "meta"},
+	"observe":           {"kafkalog", "partition", "broker", "meta", "objstore", "stream", "stream/catalog"},
 	"node": {
 		"vfs", "batch", "kafkalog", "topicconfig", "logdir", "meta", "meta/embedded", "meta/etcd", "partition", "broker",
 		"admin", "observe", "coordinator", "coordinator/runner", "objstore", "objstore/dir", "objstore/cloud", "stream",

@@ -1,0 +1,43 @@
+package observe
+
+import (
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidemark-io/tidemark/objstore"
+)
+
+// ObjectStore observes the requests to an object store: how many of which kind, which is what a store costs, and what came of
+// them. A node that has no store does not call it.
+func ObjectStore(registry prometheus.Registerer, log *slog.Logger) objstore.Events {
+	f := factory{registry, "objstore"}
+	var (
+		requests = f.counters("requests_total", "Calls of the object store, by class (write: put and list; read; delete), call and result. An upload is a create and a finish; its parts, one for each 16 MiB of the finish, come on top.", "class", "call", "result")
+		took     = f.histograms("request_duration_seconds", "Time of a call of the object store, by call; of an upload until it was finished.", storeBuckets, "call")
+		sent     = f.counters("sent_bytes_total", "Bytes of objects sent to the object store, by call.", "call")
+		received = f.counters("received_bytes_total", "Bytes of objects that came from the object store, by call.", "call")
+		deleted  = f.counter("deletes_total", "Objects that calls have removed.")
+	)
+	denied := newRare()
+	return objstore.Events{Called: func(e objstore.CalledEvent) {
+		call, result := string(e.Op), objstore.Outcome(e.Err)
+		requests.WithLabelValues(string(e.Op.Class()), call, result).Inc()
+		took.WithLabelValues(call).Observe(e.Took.Seconds())
+		if e.Sent > 0 {
+			sent.WithLabelValues(call).Add(float64(e.Sent))
+		}
+		if e.Received > 0 {
+			received.WithLabelValues(call).Add(float64(e.Received))
+		}
+		if e.Op == objstore.OpDelete && e.Err == nil {
+			deleted.Add(float64(e.Keys))
+		}
+		if result != "denied" {
+			return
+		}
+		if others, ok := denied.allow(); ok {
+			log.Error("the object store denies access", "call", call, "key", e.Key, "error", e.Err, "others", others)
+		}
+	}}
+}
