@@ -14,7 +14,10 @@ import (
 type kafkaGo struct{ server string }
 
 func (k kafkaGo) write(ctx context.Context, j job, records []record) error {
-	const batch = 100 // records a call: this version keeps no order among the batches of one
+	batch := 100 // records a call: this version keeps no order among the batches of one
+	if j.MaxBytes > 1<<20 {
+		batch = 1 // two large ones do not fit into a batch
+	}
 	w := &kafka.Writer{
 		Addr: kafka.TCP(k.server), Topic: j.Topic, Balancer: &kafka.RoundRobin{},
 		BatchSize: batch, BatchBytes: int64(j.MaxBytes), BatchTimeout: 20 * time.Millisecond, RequiredAcks: kafka.RequireAll,
