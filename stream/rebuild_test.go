@@ -1,6 +1,7 @@
 package stream_test
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/tidemark-io/tidemark/meta"
 	"github.com/tidemark-io/tidemark/meta/embedded"
+	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/objstore/cloud"
 	"github.com/tidemark-io/tidemark/objstore/mem"
 	"github.com/tidemark-io/tidemark/stream"
 	"github.com/tidemark-io/tidemark/stream/catalog"
@@ -16,8 +19,22 @@ import (
 
 // TestMetadataIsMadeAgainFromTheBucketOverAndOver has engines live one after the other, half of them killed, over uploads,
 // compactions, trims and deletions, and throws the metadata away after each.
-func TestMetadataIsMadeAgainFromTheBucketOverAndOver(t *testing.T) {
-	store := mem.New()
+func TestMetadataIsMadeAgainFromTheBucketOverAndOver(t *testing.T) { makeAgain(t, mem.New()) }
+
+// TestMetadataIsMadeAgainInABucket does that in the bucket that the environment names, if it names one.
+func TestMetadataIsMadeAgainInABucket(t *testing.T) {
+	url := os.Getenv(storeVariable)
+	if url == "" {
+		t.Logf("%s is not set: no bucket to run against", storeVariable)
+		return
+	}
+	store, err := cloud.Open(t.Context(), url, cloud.Options{PartBytes: cloud.MinPartBytes})
+	require.NoError(t, err)
+	defer store.Close()
+	makeAgain(t, store)
+}
+
+func makeAgain(t *testing.T, store objstore.Store) {
 	w := newWorld(t, store, store, 0)
 	var free map[*modelStream]bool
 	var closed func()
