@@ -34,10 +34,11 @@ var allowedImports = map[string][]string{
 	"stream/catalog":             nil,
 	"stream/catalog/catalogtest": {"stream/catalog"},
 
-	"meta":          {"stream/catalog"},
-	"meta/embedded": {"meta", "vfs"},
-	"meta/etcd":     {"meta"},
-	"meta/metatest": {"meta"},
+	"meta":             {"meta/tableschema", "stream/catalog"},
+	"meta/embedded":    {"meta", "vfs"},
+	"meta/etcd":        {"meta"},
+	"meta/metatest":    {"meta"},
+	"meta/tableschema": nil,
 
 	"coordinator":         nil,
 	"coordinator/records": {"coordinator"},
