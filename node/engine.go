@@ -205,6 +205,9 @@ func (n *Node) openLog(p logPlan) (*partition.Log, error) {
 
 // tryLog opens a log.
 func (n *Node) tryLog(p logPlan) (*partition.Log, error) {
+	if err := n.waits.of(p.dir); err != nil {
+		return nil, err
+	}
 	p, err := n.prepare(p)
 	if err != nil {
 		return nil, err
@@ -304,7 +307,7 @@ func (n *Node) finishPartitions() error {
 			return err
 		}
 	}
-	if !n.opened || len(n.partitions.unopened()) > 0 {
+	if !n.opened || len(n.partitions.unopened()) > 0 || !n.putBackWaiting() {
 		return nil // what was not opened was not checked: the next start does
 	}
 	if err := n.flusher.RemoveJournal(); err != nil {

@@ -52,6 +52,11 @@ func (n *Node) settleJournal(ctx context.Context) (err error) {
 	if done.Kept != "" {
 		n.log.Warn("the journal is kept, since not all of it was put back; no start looks at it again", "file", done.Kept)
 	}
+	n.waits.waitForSpace(find, done)
+	for _, l := range done.Lacking {
+		n.log.Error("there is no room for records that only the journal has: their partition is not served before there is", "file",
+			l.File, "error", l.Err)
+	}
 	if err == nil && done.Rounds {
 		n.log.Info("the journal was put back into the logs", "files", done.Files, "written", done.Written, "bytes", done.Bytes)
 	}

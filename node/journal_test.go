@@ -2,10 +2,15 @@ package node_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tidemark-io/tidemark/node/nodetest"
@@ -152,3 +157,49 @@ const (
 	strayOrders    = "orders-3.0123456789abcdef0123456789abcdef-stray"
 	metadataOrders = nodetest.DataDir + "/orders-3/partition.metadata"
 )
+
+// TestF10_APartitionWhoseRecordsOnlyTheJournalHasWaitsForSpace has the power go on a disk that is full then: the journal's
+// records do not fit into the files of two partitions, at two starts.
+func TestF10_APartitionWhoseRecordsOnlyTheJournalHasWaitsForSpace(t *testing.T) {
+	m := machine(t)
+	m.Start()
+	c := client(t, m, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	const partitions = 20
+	createTopic(t, c, partitions, nil, "orders")
+	want := spread(t, c, "orders", partitions, "first") // whose syncs make the names of the files durable
+	for at, value := range spread(t, c, "orders", partitions, "again") {
+		want[at] = value
+	}
+	var full atomic.Bool
+	full.Store(true)
+	m.Wrap = func(base vfs.FS) vfs.FS {
+		return faultfs.New(base, faultfs.When(func(op faultfs.Op) bool {
+			return full.Load() && (faultfs.Matching(faultfs.OpWriteAt, "*/orders-3/*.log")(op) || faultfs.Matching(faultfs.OpWriteAt, "*/orders-7/*.log")(op))
+		}, faultfs.Always(faultfs.Fault{Err: syscall.ENOSPC})))
+	}
+	for seed := range uint64(2) {
+		m.CutPower(nodetest.Cut{Seed: seed}) // what was not synced is gone
+		m.Start()
+		for _, p := range []int32{3, 7} {
+			one := client(t, m, kgo.RecordRetries(0), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+			err := one.ProduceSync(within(t), &kgo.Record{Topic: "orders", Partition: p, Value: []byte("refused")}).FirstErr()
+			require.ErrorIs(t, err, kerr.KafkaStorageError)
+		}
+		for p := range int32(partitions) {
+			if p != 3 && p != 7 {
+				want[produce(t, c, "orders", p, "meanwhile")] = "meanwhile"
+			}
+		}
+		_, body := get(t, m.HTTPAddr(), "/readyz")
+		require.Contains(t, body, "orders-3")
+	}
+	full.Store(false)
+	require.Eventually(t, func() bool {
+		_, body := get(t, m.HTTPAddr(), "/readyz")
+		return !strings.Contains(body, "orders-")
+	}, patience, time.Millisecond)
+	require.Equal(t, want, consume(t, m, "orders"))
+	m.Stop()
+	require.Empty(t, under(tree(t, m.FS, nodetest.DataDir), "tidemark.journal"))
+	require.True(t, exists(m.FS, nodetest.DataDir+"/.kafka_cleanshutdown"))
+}

@@ -49,6 +49,7 @@ type Node struct {
 	flusher     *partition.Flusher
 	maintainer  *partition.Maintainer
 	partitions  *partitions
+	waits       journalWaits
 	checkpoints *checkpoints
 	groups      *runner.Runner
 	space       *space

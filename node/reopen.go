@@ -31,6 +31,7 @@ func (n *Node) reopenLater(plans []logPlan) {
 
 // reopen opens logs and returns those that still lack room.
 func (n *Node) reopen(plans []logPlan) (left []logPlan) {
+	n.putBackWaiting()
 	for i, p := range plans {
 		if n.life.Err() != nil {
 			return nil

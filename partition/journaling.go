@@ -128,25 +128,31 @@ type JournalReplay = journal.Replayed
 // [*journal.VersionError].
 func ReplayJournal(fs vfs.FS, dir string, find func(topic [16]byte, index int32) (dir string, ok bool),
 	leftAlone func(file, reason string)) (JournalReplay, error) {
-	return replayJournal(fs, dir, find, leftAlone, false)
+	return replayJournal(fs, dir, find, leftAlone, journal.ReplayOptions{})
 }
 
 // SalvageJournal is [ReplayJournal] for a journal that may be damaged: what it says in front of the damage is put back, and
 // the journal is kept under another name.
 func SalvageJournal(fs vfs.FS, dir string, find func(topic [16]byte, index int32) (dir string, ok bool),
 	leftAlone func(file, reason string)) (JournalReplay, error) {
-	return replayJournal(fs, dir, find, leftAlone, true)
+	return replayJournal(fs, dir, find, leftAlone, journal.ReplayOptions{Salvage: true})
+}
+
+// ReplayWaiting puts back what a full disk kept ReplayJournal from, of the journals that wait for that. No log that find returns
+// the directory of may be open.
+func ReplayWaiting(fs vfs.FS, dir string, find func(topic [16]byte, index int32) (dir string, ok bool),
+	leftAlone func(file, reason string)) (JournalReplay, error) {
+	return replayJournal(fs, dir, find, leftAlone, journal.ReplayOptions{Salvage: true, Waiting: true})
 }
 
 func replayJournal(fs vfs.FS, dir string, find func(topic [16]byte, index int32) (dir string, ok bool),
-	leftAlone func(file, reason string), salvage bool) (JournalReplay, error) {
-	return journal.Replay(journal.ReplayOptions{
-		FS: fs, Dir: dir, LeftAlone: leftAlone, Workers: DefaultSyncWorkers, Salvage: salvage,
-		Find: func(k journal.Key, base int64) (string, bool) {
-			dir, ok := find(k.Topic, k.Partition)
-			return kafkalog.RecordFile(dir, base), ok
-		},
-	})
+	leftAlone func(file, reason string), o journal.ReplayOptions) (JournalReplay, error) {
+	o.FS, o.Dir, o.LeftAlone, o.Workers = fs, dir, leftAlone, DefaultSyncWorkers
+	o.Find = func(k journal.Key, base int64) (string, bool) {
+		dir, ok := find(k.Topic, k.Partition)
+		return kafkalog.RecordFile(dir, base), ok
+	}
+	return journal.Replay(o)
 }
 
 // journalTurn puts the dirty logs into the journal, as one round. The worker that has the turn calls it; it gives the turn

@@ -478,11 +478,59 @@ func TestAFullDiskKeepsNothingFromBeingReplayedThatIsThere(t *testing.T) {
 	_, err := journal.Replay(o)
 	require.NoError(t, err)
 
-	addRound(t, newWriter(t, m), piece(0, 7, "more"))
-	_, err = journal.Replay(o)
-	require.ErrorIs(t, err, syscall.ENOSPC)
+}
+
+// TestAFileThatTheDiskHasNoRoomForIsPutBackLater has two starts on a full disk, and a third for which space was made.
+func TestAFileThatTheDiskHasNoRoomForIsPutBackLater(t *testing.T) {
+	m := newFS(t)
+	for p := range int32(2) {
+		write(t, m, recordFile(p), "")
+	}
+	addRound(t, newWriter(t, m), piece(0, 0, "first"), piece(1, 0, "whole"))
+	full := options(faultfs.New(m, faultfs.FailMatching(faultfs.OpWriteAt, recordFile(0), syscall.ENOSPC)))
+	done, err := journal.Replay(full)
+	require.NoError(t, err)
+	require.Len(t, done.Lacking, 1)
+	require.Equal(t, recordFile(0), done.Lacking[0].File)
+	require.ErrorIs(t, done.Lacking[0].Err, syscall.ENOSPC)
+	require.Equal(t, "whole", read(t, m, recordFile(1)))
 	_, err = m.Stat(file)
-	require.NoError(t, err, "what is missing stays in the journal")
+	require.ErrorIs(t, err, fs.ErrNotExist, "the next journal has its name")
+
+	addRound(t, newWriter(t, m), piece(1, 5, "more"))
+	done, err = journal.Replay(full)
+	require.NoError(t, err)
+	require.Len(t, done.Lacking, 1)
+	require.Equal(t, "wholemore", read(t, m, recordFile(1)))
+
+	waiting := options(m)
+	waiting.Waiting = true
+	addRound(t, newWriter(t, m), piece(1, 9, "."))
+	done, err = journal.Replay(waiting)
+	require.NoError(t, err)
+	require.Empty(t, done.Lacking)
+	require.Equal(t, "first", read(t, m, recordFile(0)))
+	require.Equal(t, "wholemore", read(t, m, recordFile(1)), "the journal in use is not looked at")
+	names, err := m.List("data")
+	require.NoError(t, err)
+	require.Len(t, names, 3, "two files and a journal")
+	require.NoError(t, journal.Remove(m, "data"))
+}
+
+func TestJournalsThatWaitAreRemovedWithTheOneInUse(t *testing.T) {
+	m := newFS(t)
+	write(t, m, recordFile(0), "")
+	full := options(faultfs.New(m, faultfs.FailMatching(faultfs.OpWriteAt, "*", syscall.ENOSPC)))
+	for range 3 {
+		addRound(t, newWriter(t, m), piece(0, 0, "first"))
+		done, err := journal.Replay(full)
+		require.NoError(t, err)
+		require.NotEmpty(t, done.Lacking)
+	}
+	require.NoError(t, journal.Remove(m, "data"))
+	names, err := m.List("data")
+	require.NoError(t, err)
+	require.Len(t, names, 1)
 }
 
 func TestU24_OfADamagedJournalIsPutBackWhatIsInFrontOfTheDamage(t *testing.T) {

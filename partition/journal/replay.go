@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"math"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -37,6 +39,9 @@ type ReplayOptions struct {
 	// Salvage has what a damaged journal says in front of the damage put back, and the journal kept. Without it a damaged one
 	// is an error, and nothing is changed.
 	Salvage bool
+
+	// Waiting has only those journals put back that wait since a file could not be written, and not the one that is in use.
+	Waiting bool
 }
 
 // Replayed says what [Replay] did.
@@ -51,11 +56,32 @@ type Replayed struct {
 
 	// Damaged is what is wrong with a journal that was salvaged: what came after it may be lost. Else it is nil.
 	Damaged *CorruptError
+
+	// Lacking are the files that there was no space to write to. The journals that have something of them are kept, and the next
+	// Replay tries again. Nobody may write to the files until then.
+	Lacking []Lacking
+}
+
+// Lacking is a file that is not whole.
+type Lacking struct {
+	File string
+	Err  error // matches vfs.IsNoSpace
+}
+
+// add takes in what became of a later journal.
+func (d *Replayed) add(other Replayed) {
+	d.Rounds = d.Rounds || other.Rounds
+	d.Files, d.Written, d.Bytes = d.Files+other.Files, d.Written+other.Written, d.Bytes+other.Bytes
+	d.Kept, d.Damaged = cmp.Or(other.Kept, d.Kept), cmp.Or(other.Damaged, d.Damaged)
+	d.Lacking = append(d.Lacking, other.Lacking...)
 }
 
 // Replay puts back what the logs of a data directory lost in a power cut and the journal kept, makes it durable, and removes
-// the journal, or gives it another name if a file was left alone. No log may be open. Without a journal it does nothing. It blocks on the device; when it fails, or is cut short,
-// it may be called again.
+// the journal, or gives it another name if a file was left alone. No log of which it has anything may be open. Without a journal
+// it does nothing. It blocks on the device; when it fails, or is cut short, it may be called again.
+//
+// A full disk fails nothing but the files that would have to grow, see [Replayed].Lacking. The journal gets another name then, and
+// waits beside the next one.
 //
 // A file that is no longer there is left out, since only a deletion takes it away. So is one that holds, in the place of the
 // journal's, a whole batch of a later leader epoch, and one whose next segment has offsets of the journal's: then a server that
@@ -63,8 +89,28 @@ type Replayed struct {
 //
 // Errors: [*CorruptError] and [*VersionError] of the journal, and those of the file system.
 func Replay(o ReplayOptions) (Replayed, error) {
-	name := path.Join(o.Dir, FileName)
-	file, err := o.FS.Open(name, vfs.ReadOnly)
+	names, last, err := waiting(o.FS, o.Dir)
+	if err != nil {
+		return Replayed{}, err
+	}
+	if !o.Waiting {
+		names = append(names, FileName) // the newest
+	}
+	var all Replayed
+	for _, name := range names {
+		done, err := replayFile(o, name, last+1)
+		if err != nil {
+			return Replayed{}, err
+		}
+		all.add(done)
+	}
+	return all, nil
+}
+
+// replayFile is Replay of one journal. If it is the one in use and has to wait, it gets the number next.
+func replayFile(o ReplayOptions, name string, next int) (Replayed, error) {
+	whole := path.Join(o.Dir, name)
+	file, err := o.FS.Open(whole, vfs.ReadOnly)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Replayed{}, nil
 	}
@@ -76,7 +122,7 @@ func Replay(o ReplayOptions) (Replayed, error) {
 	if err != nil {
 		return Replayed{}, err
 	}
-	r := &replay{ReplayOptions: o, reader: reader{name: name, file: file, size: info.Size(), salvage: o.Salvage}, byFile: map[string]*target{}}
+	r := &replay{ReplayOptions: o, reader: reader{name: whole, file: file, size: info.Size(), salvage: o.Salvage}, byFile: map[string]*target{}}
 	if err := r.reader.entries(r.note); err != nil {
 		if !o.Salvage || !errors.As(err, &r.done.Damaged) {
 			return Replayed{}, err
@@ -86,15 +132,43 @@ func Replay(o ReplayOptions) (Replayed, error) {
 	if err := r.putBack(); err != nil {
 		return Replayed{}, err
 	}
-	if !r.left {
-		return r.done, Remove(o.FS, o.Dir)
+	switch {
+	case len(r.done.Lacking) > 0 && name != FileName: // it waits already
+	case len(r.done.Lacking) > 0:
+		err = errors.Join(o.FS.Rename(whole, path.Join(o.Dir, waitingPrefix+strconv.Itoa(next))), o.FS.SyncDir(o.Dir))
+	case r.left:
+		r.done.Kept, err = putAside(o.FS, o.Dir, name)
+	default:
+		err = remove(o.FS, o.Dir, name)
 	}
-	r.done.Kept, err = putAside(o.FS, o.Dir)
 	return r.done, err
 }
 
+// waitingPrefix and a number are the name of a journal that waits for space.
+const waitingPrefix = FileName + ".waiting-"
+
+// waiting returns the names of the journals that wait, in the order in which they were written, and the number of the last.
+func waiting(fsys vfs.FS, dir string) (names []string, last int, err error) {
+	entries, err := fsys.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, nil
+	}
+	var numbers []int
+	for _, e := range entries {
+		digits, ok := strings.CutPrefix(e.Name(), waitingPrefix)
+		if n, err := strconv.Atoi(digits); ok && err == nil {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	for _, n := range numbers {
+		names, last = append(names, waitingPrefix+strconv.Itoa(n)), n
+	}
+	return names, last, err
+}
+
 // putAside gives the journal a name under which no start looks for it, and returns that.
-func putAside(fsys vfs.FS, dir string) (string, error) {
+func putAside(fsys vfs.FS, dir, journal string) (string, error) {
 	for n := 1; ; n++ {
 		name := path.Join(dir, fmt.Sprintf("%s.left-%d", FileName, n))
 		_, err := fsys.Stat(name)
@@ -102,16 +176,24 @@ func putAside(fsys vfs.FS, dir string) (string, error) {
 			continue
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			err = errors.Join(fsys.Rename(path.Join(dir, FileName), name), fsys.SyncDir(dir))
+			err = errors.Join(fsys.Rename(path.Join(dir, journal), name), fsys.SyncDir(dir))
 		}
 		return name, err
 	}
 }
 
-// Remove removes the journal of a data directory, durably. Without one it does nothing. The caller knows that all logs are
-// synced.
+// Remove removes the journal of a data directory, and those that wait, durably. Without one it does nothing. The caller knows
+// that all logs are synced.
 func Remove(fsys vfs.FS, dir string) error {
-	err := fsys.Remove(path.Join(dir, FileName))
+	names, _, err := waiting(fsys, dir)
+	for _, name := range append(names, FileName) {
+		err = errors.Join(err, remove(fsys, dir, name))
+	}
+	return err
+}
+
+func remove(fsys vfs.FS, dir, name string) error {
+	err := fsys.Remove(path.Join(dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -161,7 +243,10 @@ func (r *replay) note(e located) error {
 func (r *replay) putBack() error {
 	errs := make([]error, len(r.targets))
 	_ = parallel.Each(context.Background(), len(r.targets), max(r.Workers, 1), func(i int) {
-		errs[i] = r.restore(r.targets[i])
+		if errs[i] = r.restore(r.targets[i]); vfs.IsNoSpace(errs[i]) {
+			r.lack(r.targets[i].file, errs[i])
+			errs[i] = nil
+		}
 	})
 	return errors.Join(errs...)
 }
@@ -203,6 +288,12 @@ func (r *replay) restore(t *target) (err error) {
 		r.done.Written++
 	}
 	return nil
+}
+
+func (r *replay) lack(file string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done.Lacking = append(r.done.Lacking, Lacking{file, err})
 }
 
 func (r *replay) leave(file, reason string) {
