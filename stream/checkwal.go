@@ -75,6 +75,15 @@ type logCheck struct {
 	prefix WALPrefix
 	found  []func() error // reports, for when the look is over
 	survey walSurvey      // of the epoch that has the log
+	// fenced are the windows of the lowest fences of epochs that have ended: what lies above one is kept as long as it.
+	fenced map[int64]int64
+	left   []leftObject
+}
+
+// leftObject is an object of an epoch that has ended.
+type leftObject struct {
+	WALKey
+	key string
 }
 
 func (l *logCheck) note(key string, kind FindingKind, format string, args ...any) {
@@ -95,9 +104,15 @@ func (l *logCheck) look(ctx context.Context) error {
 		return nil
 	}
 	l.survey = walSurvey{own: map[int64]walObject{}, fences: map[int64]walObject{}, trim: -1}
+	l.fenced = map[int64]int64{}
 	for _, info := range listed {
 		if err := l.object(ctx, state, info); err != nil {
 			return err
+		}
+	}
+	for _, o := range l.left {
+		if fence, fenced := l.fenced[o.Epoch]; !fenced || o.Start < fence {
+			l.note(o.key, FoundLeftover, "epoch %d has the log", state.WALEpoch)
 		}
 	}
 	if state.WALEpoch < 0 {
@@ -135,7 +150,8 @@ func (l *logCheck) header(ctx context.Context, info objstore.Info) (WALHeader, e
 	return readWALHeader(ctx, l.WAL, info.Key, info.Size)
 }
 
-// oldObject looks at an object of an epoch that has ended. While another one has the log, all but fences should be gone.
+// oldObject looks at an object of an epoch that has ended. While another one has the log, all but fences, and what lies above
+// them, should be gone.
 func (l *logCheck) oldObject(ctx context.Context, state catalog.NodeState, key WALKey, info objstore.Info) error {
 	if key.Epoch > state.WALEpoch {
 		return nil // its log was closed cleanly, or is about to be opened
@@ -145,7 +161,9 @@ func (l *logCheck) oldObject(ctx context.Context, state catalog.NodeState, key W
 		return l.noteBad(info.Key, err)
 	}
 	if h.Epoch <= key.Epoch {
-		l.note(info.Key, FoundLeftover, "epoch %d has the log", state.WALEpoch)
+		l.left = append(l.left, leftObject{key, info.Key})
+	} else if fence, fenced := l.fenced[key.Epoch]; !fenced || key.Start < fence {
+		l.fenced[key.Epoch] = key.Start
 	}
 	return nil
 }

@@ -54,7 +54,12 @@ type RecoveredEvent struct {
 	Records  int          // records that were committed, of Bytes payload
 	Bytes    int64
 	Dropped  Dropped
-	Took     time.Duration
+	// Dead are the keys of objects above the fence, in the order of their windows: the one that should come before them is
+	// missing. A crash leaves such objects when uploads overlap, and then nobody was promised anything of them. But should
+	// somebody have deleted an object of the log, they are all that is left of what came after it: so whoever runs the
+	// engine should be warned of them. They are deleted when the fence is, after [Config.WALFenceRetention].
+	Dead []string
+	Took time.Duration
 }
 
 // Dropped counts the records that recovery did not commit, by reason (WAL-28, WAL-29).

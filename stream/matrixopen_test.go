@@ -514,7 +514,7 @@ func TestF21_F15_WhatStandsAboveTheFenceIsDeadAndOlderEpochsAreRemoved(t *testin
 		require.Equal(c, named(s, 0, 2), c.rows(again))
 		c.appendMany(again, 1)
 		c.pass(time.Minute)
-		require.Equal(c, []string{"1/2", "2/3"}, c.walKeys(5), "the fence stays")
+		require.Equal(c, []string{"1/2", "1/3", "1/4", "2/3"}, c.walKeys(5), "the fence stays, and what lies above it")
 		next.kill()
 
 		// A put that was on its way for long, and one that was deleted, appear again.
@@ -523,9 +523,83 @@ func TestF21_F15_WhatStandsAboveTheFenceIsDeadAndOlderEpochsAreRemoved(t *testin
 		third := c.start(5)
 		require.Equal(c, named(s, 0, 3), c.rows(third.reopen(s.ID())))
 		c.pass(time.Minute)
-		require.Equal(c, []string{"1/2", "2/4"}, c.walKeys(5))
+		require.Equal(c, []string{"1/2", "1/3", "1/4", "2/4"}, c.walKeys(5))
+		c.pass(c.config.WALFenceRetention)
+		require.Empty(c, c.walKeys(5), "fences grow old, and with them what lies above")
 		third.close()
 	})
+}
+
+// TestF15_AnAcknowledgedObjectThatIsGoneFromASmallHoleIsTold: nothing in the later objects says that it was acknowledged. The
+// limit is that the start goes on; but it says which objects are left above the hole, and keeps them. Whoever puts the
+// missing one back under its key, and the metadata as they were, has everything again.
+func TestF15_AnAcknowledgedObjectThatIsGoneFromASmallHoleIsTold(t *testing.T) {
+	for _, failover := range []bool{false, true} {
+		runCluster(t, func(c *cluster) {
+			p := c.start(5)
+			s := p.stream()
+			for range 5 {
+				c.appendMany(s, 1)
+				c.pass(c.config.WALBatchInterval)
+			}
+			p.kill()
+			lost := walKey(5, 1, 2)
+			require.NoError(c, c.wal.Open().Delete(c.Context(), lost))
+			above := []string{walKey(5, 1, 3), walKey(5, 1, 4)}
+			before := c.bytesOf(5)
+
+			node := catalog.NodeID(5)
+			if failover {
+				node = 6
+			}
+			next := c.start(node)
+			if failover {
+				require.NoError(c, next.Failover(c.Context(), 5))
+			}
+			found := next.events.recovered()
+			require.Equal(c, above, found.Dead, "they are named")
+			require.Equal(c, 2*Window, int(found.To), "the fence stands in the hole")
+			require.Equal(c, 2, found.Records)
+			require.Equal(c, named(s, 0, 2), c.rows(next.reopen(s.ID())))
+			c.pass(c.config.WALFenceRetention - time.Second)
+			now := c.bytesOf(5)
+			for _, key := range above {
+				require.Equal(c, before[key], now[key], "they are kept")
+			}
+			c.pass(2 * time.Second)
+			require.Empty(c, c.walKeys(5), "as long as the fence")
+			next.close()
+		})
+	}
+}
+
+func TestWhatAnEndedEpochMayLose(t *testing.T) {
+	now := time.Now()
+	object := func(window int64, age time.Duration) endedObject {
+		return endedObject{objstore.Info{Key: fmt.Sprint(window), Modified: now.Add(-age)}, window * Window}
+	}
+	for name, test := range map[string]struct {
+		epoch endedEpoch
+		keys  []string
+		young time.Duration // 0 for no fence that stays
+	}{
+		"an epoch that was closed cleanly":     {endedEpoch{own: []endedObject{object(3, 1)}}, []string{"3"}, 0},
+		"a young fence, and objects around it": {endedEpoch{own: []endedObject{object(1, 9), object(3, 9)}, fences: []endedObject{object(2, 1)}}, []string{"1"}, 1},
+		"an old fence, and objects around it":  {endedEpoch{own: []endedObject{object(1, 9), object(3, 9)}, fences: []endedObject{object(2, 6)}}, []string{"2", "1", "3"}, 0},
+		"a stale fence below the one that counts": {
+			endedEpoch{own: []endedObject{object(2, 1), object(4, 1)}, fences: []endedObject{object(1, 2), object(3, 1)}, trim: 2 * Window},
+			[]string{"2"}, 1,
+		},
+		"the youngest of two fences": {endedEpoch{own: []endedObject{object(5, 1)}, fences: []endedObject{object(1, 1), object(2, 3)}}, nil, 1},
+	} {
+		keys, young := test.epoch.removable(now.Add(-5))
+		require.Equal(t, test.keys, keys, name)
+		want := time.Time{}
+		if test.young > 0 {
+			want = now.Add(-test.young)
+		}
+		require.Equal(t, want, young, name)
+	}
 }
 
 // zombieAt is an object of epoch 1 with a row that nobody was promised.

@@ -145,7 +145,8 @@ func (e *Engine) run(start int64) {
 
 // removeOldEpochs deletes what older epochs of the node left: everything that they acknowledged is committed by now
 // (WAL-24). Young fences stay (WAL-22), and are deleted when they are old: a writer that slept as long as that acknowledges
-// nothing when it wakes up, whether its fence is there or not (WAL-12). What cannot be removed is tried again until ctx ends.
+// nothing when it wakes up, whether its fence is there or not (WAL-12). What lies above a fence stays as long as it, see
+// [RecoveredEvent.Dead]. What cannot be removed is tried again until ctx ends.
 func (e *Engine) removeOldEpochs(ctx context.Context, node catalog.Node, prefix WALPrefix) {
 	for {
 		young, err := e.tryRemoveOldEpochs(ctx, node, prefix)
@@ -172,35 +173,86 @@ func (e *Engine) tryRemoveOldEpochs(ctx context.Context, node catalog.Node, pref
 	if err != nil {
 		return young, err
 	}
-	var keys []string
+	ended := map[int64]*endedEpoch{}
+	var order []*endedEpoch
 	for _, o := range listed {
 		key, err := prefix.Parse(o.Key)
 		if err != nil || key.Epoch >= node.Epoch {
 			continue // it came after the check, and is not ours
 		}
-		old := o.Modified.Add(e.options.Config.WALFenceRetention)
-		if time.Now().Before(old) {
-			fence, err := e.isFence(ctx, o, key)
-			if errors.Is(err, errVanished) {
-				continue
-			}
-			if err != nil {
-				return young, err
-			}
-			if fence {
-				if old.After(young) {
-					young = old
-				}
-				continue
-			}
+		epoch := ended[key.Epoch]
+		if epoch == nil {
+			epoch = &endedEpoch{}
+			ended[key.Epoch] = epoch
+			order = append(order, epoch)
 		}
-		keys = append(keys, o.Key)
+		if err := epoch.add(ctx, e.options.WAL, key, o); err != nil {
+			return young, err
+		}
+	}
+	var keys []string
+	for _, epoch := range order {
+		remove, until := epoch.removable(time.Now().Add(-e.options.Config.WALFenceRetention))
+		keys = append(keys, remove...)
+		if old := until.Add(e.options.Config.WALFenceRetention); !until.IsZero() && old.After(young) {
+			young = old
+		}
 	}
 	return young, deleteAll(ctx, e.options.WAL, keys)
 }
 
-// isFence looks into an object of the log.
-func (e *Engine) isFence(ctx context.Context, o objstore.Info, key WALKey) (bool, error) {
-	h, err := readWALHeader(ctx, e.options.WAL, o.Key, o.Size)
-	return err == nil && h.Epoch > key.Epoch, err
+// endedEpoch is what an older epoch of a node left.
+type endedEpoch struct {
+	own, fences []endedObject
+	trim        int64 // the greatest one that a fence carries, plus one
+}
+
+type endedObject struct {
+	objstore.Info
+	start int64
+}
+
+// add takes an object in; only one of a fence's size is looked into. One that is gone meanwhile is passed over.
+func (p *endedEpoch) add(ctx context.Context, store objstore.Store, key WALKey, o objstore.Info) error {
+	object := endedObject{o, key.Start}
+	if o.Size != fenceSize {
+		p.own = append(p.own, object)
+		return nil
+	}
+	h, err := readWALHeader(ctx, store, o.Key, o.Size)
+	switch {
+	case errors.Is(err, errVanished):
+	case err != nil:
+		return err
+	case h.Epoch > key.Epoch:
+		p.fences = append(p.fences, object)
+		p.trim = max(p.trim, h.Trim+1)
+	default:
+		p.own = append(p.own, object)
+	}
+	return nil
+}
+
+// removable returns the keys of what may go: fences that are older than a time, and objects of the writer unless a younger
+// fence ended the log below them. young is the age of the youngest fence that stays, zero if none does.
+func (p *endedEpoch) removable(before time.Time) (keys []string, young time.Time) {
+	var end *endedObject // the fence that ended the log: the lowest one that is not stale (WAL-13)
+	for i, f := range p.fences {
+		if f.Modified.After(before) {
+			if f.Modified.After(young) {
+				young = f.Modified
+			}
+			if f.start >= p.trim && (end == nil || f.start < end.start) {
+				end = &p.fences[i]
+			}
+			continue
+		}
+		keys = append(keys, f.Key)
+	}
+	for _, o := range p.own {
+		if end == nil || o.start < end.start {
+			keys = append(keys, o.Key)
+		}
+	}
+	return keys, young
 }

@@ -20,6 +20,16 @@ import (
 //
 // It reads and places objects, and never deletes one. Any number may run at once, for the same epoch and for different
 // ones that follow it; the fence is what they meet at.
+//
+// # What a missing object means
+//
+// Uploads overlap, so a crash may leave a window without an object and later ones with it: nothing of those was
+// acknowledged (WAL-6), the fence goes into the hole, and what lies above it is dead. An object that was acknowledged, and
+// that somebody has deleted, leaves the same picture. What a later object's trim offset covers is committed, and not missed.
+// Above that, one thing tells that the object must have been there: a later one so far ahead that the writer would not have
+// gone on without it (WAL-5), 64 windows; that is refused as a [*WALGapError]. A smaller hole proves nothing either way, for
+// no header says up to where the log was acknowledged: it is fenced, and what had been acknowledged in the missing object
+// and in those above it is not recovered. So these are named in [RecoveredEvent.Dead], and are kept as long as the fence.
 type walTakeover struct {
 	store  objstore.Store
 	prefix WALPrefix
@@ -33,7 +43,8 @@ type walTakeover struct {
 type walRun struct {
 	objects  []walObject
 	from, to int64
-	trim     int64 // records at or below it need no recovery
+	trim     int64    // records at or below it need no recovery
+	dead     []string // keys of objects of the writer above the fence
 }
 
 // walObject is an object of the WAL, of which the header was read.
@@ -246,6 +257,11 @@ func (t *walTakeover) run(s walSurvey, fence int64) (walRun, error) {
 			return r, t.gap(window, fence)
 		}
 		r.objects = append(r.objects, o)
+	}
+	for _, window := range slices.Sorted(maps.Keys(s.own)) {
+		if window > fence {
+			r.dead = append(r.dead, s.own[window].key)
+		}
 	}
 	return r, nil
 }

@@ -50,7 +50,7 @@ func (r *walRecovery) recover(ctx context.Context, ended, start int64) (Recovere
 			continue // it was trimmed meanwhile (WAL-27)
 		}
 		e := replay.found
-		e.Node, e.Epoch, e.From, e.To = r.node, ended, run.from, run.to
+		e.Node, e.Epoch, e.From, e.To, e.Dead = r.node, ended, run.from, run.to, run.dead
 		e.Took = time.Since(began)
 		return e, err
 	}
