@@ -14,7 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/tidemark-io/tidemark/batch"
 	"github.com/tidemark-io/tidemark/kafkalog"
 	"github.com/tidemark-io/tidemark/logdir"
 	"github.com/tidemark-io/tidemark/node/nodetest"
@@ -222,7 +224,33 @@ func requireOffline(t *testing.T, m *nodetest.Machine, c *kgo.Client, damaged bo
 	_, ready := get(t, m.HTTPAddr(), "/readyz")
 	require.Contains(t, ready, `"failed":["orders-0"]`)
 	require.Equal(t, damaged, strings.Contains(ready, "run 'tidemark log repair'"), ready)
+
+	produce := kmsg.NewPtrProduceRequest()
+	produce.Acks, produce.TimeoutMillis = -1, 1000
+	to := kmsg.NewProduceRequestTopic()
+	to.Topic = "orders"
+	to.Partitions = append(to.Partitions, kmsg.NewProduceRequestTopicPartition())
+	to.Partitions[0].Records = batch.RetainEmpty(batch.Header{MaxTimestamp: -1, ProducerID: -1, ProducerEpoch: -1, BaseSequence: -1})
+	produce.Topics = append(produce.Topics, to)
+	produce.SetVersion(12) // the last with names
+	answer, err := c.Broker(1).RetriableRequest(within(t), pinned{produce})
+	require.NoError(t, err)
+	refusal := answer.(*kmsg.ProduceResponse).Topics[0].Partitions[0]
+	require.Equal(t, int16(56), refusal.ErrorCode)
+	require.NotNil(t, refusal.ErrorMessage)
+	require.NotContains(t, *refusal.ErrorMessage, "data/", "no path of the server")
+	want := "the server's storage failed; its log says how"
+	if damaged {
+		want = "partition 0 of topic orders is offline: its files are damaged; the operator stops the server and runs 'tidemark log repair'"
+	}
+	require.Equal(t, want, *refusal.ErrorMessage)
 }
+
+// pinned is a request that is sent in no newer version than this test speaks.
+type pinned struct{ *kmsg.ProduceRequest }
+
+// MaxVersion is the last version with topics' names.
+func (pinned) MaxVersion() int16 { return 12 }
 
 // requireRepairable repairs the stopped machine's partition and starts it again.
 func requireRepairable(t *testing.T, m *nodetest.Machine, outcome string) {

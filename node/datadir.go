@@ -69,7 +69,7 @@ func (n *Node) openData(ctx context.Context) error {
 		dir: dir, fs: c.FS, path: c.DataDir, log: c.Log, node: c.NodeID, now: c.Now,
 		kept: func(file string) {
 			n.metrics.FilesSetAside.Inc()
-			n.aside.add(strings.TrimPrefix(file, c.DataDir+"/"))
+			n.aside.add(strings.TrimPrefix(file, dir.Path()+"/"))
 		},
 	}
 	n.undo("the data directory", func(context.Context) error { return dir.Close() })

@@ -79,7 +79,7 @@ func (n *Node) warnings() []string {
 func (n *Node) keepsAside(events kafkalog.Events) kafkalog.Events {
 	told := events.SetAside
 	events.SetAside = func(e kafkalog.SetAsideEvent) {
-		n.aside.add(strings.TrimPrefix(e.File, n.config.DataDir+"/"))
+		n.aside.add(strings.TrimPrefix(e.File, n.data.dir.Path()+"/"))
 		told(e)
 	}
 	return events
