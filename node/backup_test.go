@@ -98,12 +98,14 @@ func TestTheBackupSocketIsMadeAnewAtEachStart(t *testing.T) {
 	var none *node.NoServerError
 	require.ErrorAs(t, err, &none)
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "tidemark.sock.1.new", "s"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "metadata.db.copy-1"), []byte("half"), 0o600))
 
 	n, err = onDisk(t, dir)
 	require.NoError(t, err)
 	_, err = node.InspectRunning(t.Context(), dir)
 	require.NoError(t, err)
 	require.NoDirExists(t, filepath.Join(dir, "tidemark.sock.1.new"))
+	require.NoFileExists(t, filepath.Join(dir, "metadata.db.copy-1"))
 	require.NoError(t, n.Close(t.Context()))
 }
 

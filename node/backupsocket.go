@@ -27,6 +27,9 @@ const (
 	backupChunk    = 256 << 10
 )
 
+// copyPattern is how copies are called, for the moment in which they have a name.
+const copyPattern = metaFile + ".copy-*"
+
 // copiedFile is a metadata log that can be copied while it is written to.
 type copiedFile interface {
 	CopyTo(ctx context.Context, w io.Writer) (int64, error)
@@ -39,6 +42,7 @@ func (n *Node) openBackups(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
+	removeLeft(n.config.DataDir, copyPattern)
 	l, remove, err := listenInDir(ctx, n.config.DataDir, backupSocket)
 	if err != nil {
 		n.log.Warn("no backup of the metadata can be taken while the server runs: its socket cannot be made",
@@ -97,7 +101,7 @@ func newBackupServer(file copiedFile, dir string) *http.Server {
 
 // copyAside copies a metadata file into one that is gone when it is closed.
 func copyAside(ctx context.Context, file copiedFile, dir string) (copied *os.File, size int64, err error) {
-	copied, err = os.CreateTemp(dir, metaFile+".copy-")
+	copied, err = os.CreateTemp(dir, copyPattern)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -135,13 +139,7 @@ func sendPatiently(w http.ResponseWriter, from io.Reader) {
 // there is replaced. remove takes the name away again.
 func listenInDir(ctx context.Context, dir, name string) (l net.Listener, remove func(), err error) {
 	target := filepath.Join(dir, name)
-	left, err := filepath.Glob(filepath.Join(globEscape(dir), name+".*.new"))
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, old := range left {
-		_ = os.RemoveAll(old) // of a process that died within the next lines
-	}
+	removeLeft(dir, name+".*.new")                   // of a process that died within the next lines
 	private, err := os.MkdirTemp(dir, name+".*.new") // nobody else can enter, before the socket has its mode
 	if err != nil {
 		return nil, nil, err
@@ -164,6 +162,14 @@ func listenInDir(ctx context.Context, dir, name string) (l net.Listener, remove 
 		return nil, nil, errors.Join(err, l.Close())
 	}
 	return l, func() { _ = os.Remove(target) }, nil // a name that stays is replaced by the next process
+}
+
+// removeLeft removes what a process has left in a directory that died before it could; what stays is in nobody's way.
+func removeLeft(dir, pattern string) {
+	left, _ := filepath.Glob(filepath.Join(globEscape(dir), pattern))
+	for _, old := range left {
+		_ = os.RemoveAll(old)
+	}
 }
 
 // isReplaceable refuses to put a socket in the place of anything but a socket.
