@@ -69,6 +69,9 @@ func (l *Log) overAge(keep, now int64) expired {
 			return false, err
 		}
 		if stamp > now {
+			if stamp <= l.env.nowMs() {
+				return false, nil // it came while the caller was on its way
+			}
 			l.env.events.FutureTimestamp(FutureTimestampEvent{Dir: l.dir, Base: v.segments[i].base, Timestamp: stamp, Now: now})
 			return false, nil
 		}

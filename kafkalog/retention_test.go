@@ -82,6 +82,19 @@ func TestF44_AFutureTimestampIsToldAndSizeStillApplies(t *testing.T) {
 	require.Equal(t, l.LogEnd(), l.LogStart(), "by size past it, and then the rest by time")
 }
 
+func TestARecordThatCameAfterTheTimeOfALookIsNotOfTheFuture(t *testing.T) {
+	b := newBench(t)
+	l := b.open(Options{Config: smallSegments()})
+	c := smallSegments()
+	c.RetentionMs = 60_000
+	l.SetConfig(c)
+	looked := b.now()
+	mustAppend(t, l, data{ts: b.advance(5 * time.Millisecond).UnixMilli()})
+	require.NoError(t, l.Tick(looked, l.LogEnd()))
+	require.Empty(t, eventsOf[FutureTimestampEvent](b))
+	require.Zero(t, l.LogStart())
+}
+
 func TestTheEmptyPolicyOnlyDropsWhatLiesBelowTheStart(t *testing.T) {
 	b := newBench(t)
 	c := smallSegments()
