@@ -61,7 +61,10 @@ func (n *Node) growLogs(t *meta.Topic, before *hosted, total int32) (*hosted, er
 		index := had + i
 		grown.logs[index], grown.errs[index] = n.makeLog(broker.CreateTopic{Name: t.Name, ID: t.ID}, int32(index), config)
 	})
-	return grown, errors.Join(append(grown.errs[had:], err)...)
+	if err = errors.Join(append(grown.errs[had:], err)...); err != nil {
+		return grown, err
+	}
+	return grown, n.data.dir.SyncNames()
 }
 
 // added is the part of a topic's logs that it did not have before.
