@@ -31,6 +31,8 @@ const (
 	CutTail RepairAction = "cut tail"
 	// LeaveOut takes bytes out of the middle of a log. What follows them stays, at its own offsets.
 	LeaveOut RepairAction = "leave out"
+	// PutRight gives a batch the base offset that it must have had. Nothing is lost.
+	PutRight RepairAction = "put right"
 	// FillEnd has the log end where it is known to have ended, though the records are gone.
 	FillEnd RepairAction = "fill end"
 	// MakeAgain has a file made again from the records.
@@ -205,7 +207,7 @@ func (r *Repair) keep() ([]string, error) {
 		}
 		switch {
 		case step.Action == FillEnd:
-		case step.Action == CutTail, step.Action == LeaveOut:
+		case step.Action == CutTail, step.Action == LeaveOut, step.Action == PutRight:
 			err = set.Part(step.File, step.Position, step.Bytes, lost, step.Reason)
 		case step.stays():
 			err = r.copyIfThere(set, step)

@@ -174,8 +174,11 @@ func TestU08_F04_DamageIsTakenOutAndWhatFollowsStaysAtItsOffsets(t *testing.T) {
 		name: "a length behind the end", spoil: changed(active, length(0, 1<<30)), lost: []int{last}, end: src.end,
 		steps: []RepairStep{{Action: LeaveOut, File: name(active), Bytes: wide, First: offset(last), Next: offset(last + 1)}},
 	}, {
-		name: "a base offset", spoil: changed(1, flip(int(size)+6)), lost: []int{second + 1}, end: src.end,
-		steps: []RepairStep{{Action: LeaveOut, File: name(1), Position: size, Bytes: size, First: offset(second + 1), Next: offset(second + 2), Records: 2}},
+		name: "a base offset", spoil: changed(1, flip(int(size)+6)), end: src.end,
+		steps: []RepairStep{{Action: PutRight, File: name(1), Position: size, Bytes: size, First: offset(second + 1), Next: offset(second + 1), Records: 2}},
+	}, {
+		name: "a base offset in front of the next segment", spoil: changed(1, flip(int(2*size)+7)), end: src.end,
+		steps: []RepairStep{{Action: PutRight, File: name(1), Position: 2 * size, Bytes: size, First: offset(second + 2), Next: offset(second + 2), Records: 2}},
 	}, {
 		name: "a torn batch at the end", spoil: changed(active, func(b []byte) []byte { return b[:len(b)-5] }), lost: []int{n - 1},
 		end:   offset(n - 1),
@@ -409,6 +412,9 @@ func TestU08_RandomDamageNeverCostsABatchThatItDidNotTouch(t *testing.T) {
 				at, n := random.IntN(len(b)), 1+random.IntN(90)
 				for i := at; i < min(at+n, len(b)); i++ {
 					b[i] = byte(random.Uint32())
+				}
+				if segment == len(src.bases)-1 && at < 8 {
+					b[0] = 0xff // what its only batch is numbered nothing else says, so let it be plain that this is wrong
 				}
 				position := 0
 				for _, each := range src.batches {

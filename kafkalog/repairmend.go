@@ -22,7 +22,7 @@ func (s *repairSegment) mend() error {
 	if len(s.regions) == 0 && s.fillTo == 0 {
 		return nil
 	}
-	if len(s.regions) == 1 && s.regions[0].to == s.size && s.fillTo == 0 {
+	if len(s.regions) == 1 && s.regions[0].to == s.size && s.fillTo == 0 && !s.regions[0].misplaced {
 		return s.cut(s.regions[0].from)
 	}
 	if err := s.writeAnew(); err != nil {
@@ -118,7 +118,12 @@ func (s *repairSegment) writeRecords(from, to string) (err error) {
 		if err := w.copy(at, g.from); err != nil {
 			return err
 		}
-		if err := w.fill(g.first, g.next, g.epoch); err != nil {
+		if g.misplaced {
+			err = w.move(g.from, g.to, g.first)
+		} else {
+			err = w.fill(g.first, g.next, g.epoch)
+		}
+		if err != nil {
 			return err
 		}
 		at, epoch = g.to, g.epoch
@@ -126,7 +131,7 @@ func (s *repairSegment) writeRecords(from, to string) (err error) {
 	if err := w.copy(at, s.size); err != nil {
 		return err
 	}
-	if n := len(s.regions); s.fillTo > s.end && (n == 0 || s.regions[n-1].to < s.size) {
+	if n := len(s.regions); s.fillTo > s.end && (n == 0 || s.regions[n-1].to < s.size || s.regions[n-1].misplaced) {
 		if err := w.fill(s.end, s.fillTo, epoch); err != nil {
 			return err
 		}
@@ -159,6 +164,16 @@ func (w *repairWriter) copy(from, to int64) error {
 		from += int64(len(b))
 	}
 	return nil
+}
+
+// move copies a batch and gives it another base offset, of which its checksum says nothing.
+func (w *repairWriter) move(from, to, offset int64) error {
+	b := make(batch.Batch, to-from)
+	if err := readFull(w.source, w.from, b, from); err != nil {
+		return err
+	}
+	b.SetBaseOffset(offset)
+	return w.write(b)
 }
 
 func (w *repairWriter) write(b []byte) error {

@@ -31,6 +31,7 @@ type repairRegion struct {
 	epoch       int32 // of the batch before it, -1 without one
 	records     int64 // that it speaks of
 	zero        bool  // there is nothing but zeros in it
+	misplaced   bool  // it is a whole batch but for its base offset, which has to be first
 	reason      string
 }
 
@@ -53,6 +54,20 @@ func (s *repairSegment) scan() error {
 	sc := &repairScanner{segment: s, name: name, file: f, size: size}
 	epoch, largest := int32(-1), int64(-1)
 	for at := int64(0); at < size; {
+		h, moved, err := sc.misplaced(at, s.end)
+		if err != nil {
+			return err
+		}
+		if moved {
+			s.regions = append(s.regions, repairRegion{
+				from: at, to: at + int64(h.Size()), first: s.end, next: s.end, epoch: epoch, records: int64(h.Count), misplaced: true,
+				reason: fmt.Sprintf("the base offset is %d, and its place is that of %d", h.BaseOffset, s.end),
+			})
+			largest = max(largest, h.MaxTimestamp)
+			at += int64(h.Size())
+			s.end += int64(h.LastOffsetDelta) + 1
+			continue
+		}
 		h, reason, err := sc.whole(at, s.end)
 		if err != nil {
 			return err
@@ -67,7 +82,7 @@ func (s *repairSegment) scan() error {
 			at = region.to
 			continue
 		}
-		if n := len(s.regions); n > 0 && s.regions[n-1].to == at {
+		if n := len(s.regions); n > 0 && s.regions[n-1].to == at && !s.regions[n-1].misplaced {
 			s.regions[n-1].next = h.BaseOffset
 		}
 		epoch = max(epoch, h.LeaderEpoch)
@@ -114,6 +129,28 @@ func (sc *repairScanner) framed(at int64) (batch.Header, error, error) {
 	}
 	h, bad := decodeHeader(head, sc.size-at)
 	return h, bad, nil
+}
+
+// misplaced reports whether at a position there is a batch with a right checksum, which its base offset is not under, and a wrong
+// base offset: the next batch, or segment, follows on it as if it had the given one.
+func (sc *repairScanner) misplaced(at, right int64) (batch.Header, bool, error) {
+	h, bad, err := sc.framed(at)
+	if err != nil || bad != nil || h.Magic != batch.Magic || h.BaseOffset == right {
+		return h, false, err
+	}
+	end, next := at+int64(h.Size()), right+int64(h.LastOffsetDelta)+1
+	if end == sc.size {
+		if next != sc.segment.limit {
+			return h, false, nil
+		}
+	} else {
+		follower, reason, err := sc.whole(end, next)
+		if err != nil || reason != "" || follower.BaseOffset != next {
+			return h, false, err
+		}
+	}
+	b, err := sc.bytes(at, h.Size())
+	return h, err == nil && verify(b) == nil, err
 }
 
 // whole returns the header of the batch at a position, or why that is not one which belongs there: offsets from least on,
@@ -230,6 +267,13 @@ func (s *repairSegment) settle(last bool) {
 	r := s.repair
 	for i := range s.regions {
 		g := &s.regions[i]
+		if g.misplaced {
+			r.add(RepairStep{
+				Action: PutRight, File: s.name, Reason: g.reason, Position: g.from, Bytes: g.to - g.from, First: g.first, Next: g.next,
+				Records: g.records,
+			})
+			continue
+		}
 		atEnd := g.to == s.size
 		if atEnd && !last {
 			g.next = max(g.next, min(s.limit, s.base+math.MaxInt32))

@@ -29,6 +29,7 @@ Without --apply nothing is written. What is done about each thing that is wrong 
 
   cut tail     what stands behind the last whole batch of a file is cut off
   leave out    damaged bytes in the middle of a log are taken out; what follows stays, at its own offsets
+  put right    a batch whose base offset alone is damaged gets back the one that it must have had
   fill end     a log that ends before what is known to have been on disk ends there again, without the records
   make again   a file beside the records, such as an index, is made again from them
   set aside    a file that cannot be made again is taken out of the log
@@ -247,7 +248,7 @@ func (l repairedLog) print(w io.Writer) {
 
 func (s repairStep) print(w io.Writer) {
 	switch kafkalog.RepairAction(s.Action) {
-	case kafkalog.CutTail, kafkalog.LeaveOut:
+	case kafkalog.CutTail, kafkalog.LeaveOut, kafkalog.PutRight:
 		fmt.Fprintf(w, "  %s: %s, position %d, %s", s.Action, s.File, s.Position, size(s.Bytes))
 		if s.Records > 0 {
 			fmt.Fprintf(w, ", said to be %s record(s)", count(s.Records))
