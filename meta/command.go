@@ -7,6 +7,8 @@ package meta
 //   - streams and objects: [CreateStreams], [OpenStream], [TrimStream], [CloseStream], [DeleteStream], [PrepareObjects],
 //     [CommitObjects], [CompactStream], [ExpirePrepared], [CleanDestroyed], [TransferStream], [CompleteTransfer],
 //     [PlaceStream]
+//   - tables: [CreateTable], [DropTable], [AddSchema], [CreatePartition], [DropPartition], [AddBuckets], [LeadBucket],
+//     [RegisterCoordinator]
 //   - ids and pairs: [AllocateProducerIDs], [RaiseProducerIDs], [PutKv], [PutKvIfAbsent], [DeleteKv], [DeleteKvIfMatches],
 //     [CasKv]
 //
@@ -44,6 +46,14 @@ const (
 	numCasKv               = 21
 	numOpenWAL             = 22
 	numCloseWAL            = 23
+	numCreateTable         = 30
+	numDropTable           = 31
+	numAddSchema           = 32
+	numCreatePartition     = 33
+	numDropPartition       = 34
+	numAddBuckets          = 35
+	numLeadBucket          = 38
+	numRegisterCoordinator = 43
 	numCreateTopic         = 50
 	numDeleteTopic         = 51
 	numCreatePartitions    = 52
@@ -136,6 +146,30 @@ func decodeStreamCommand(r *reader, number uint8) Command {
 		return OpenWAL{Node: r.i32(), NodeEpoch: r.i64(), Start: r.i64()}
 	case numCloseWAL:
 		return CloseWAL{Node: r.i32(), NodeEpoch: r.i64(), Start: r.i64()}
+	default:
+		return decodeTableCommand(r, number)
+	}
+}
+
+// decodeTableCommand reads one command about tables.
+func decodeTableCommand(r *reader, number uint8) Command {
+	switch number {
+	case numCreateTable:
+		return decodeCreateTable(r)
+	case numDropTable:
+		return DropTable{Table: TableID(r.u64())}
+	case numAddSchema:
+		return AddSchema{Table: TableID(r.u64()), ExpectedLast: r.i16(), Schema: r.blob()}
+	case numCreatePartition:
+		return CreatePartition{Table: TableID(r.u64()), Key: r.str()}
+	case numDropPartition:
+		return DropPartition{Table: TableID(r.u64()), Partition: PartitionID(r.u64())}
+	case numAddBuckets:
+		return AddBuckets{Table: TableID(r.u64()), Expected: r.u32(), Count: r.u32()}
+	case numLeadBucket:
+		return decodeLeadBucket(r)
+	case numRegisterCoordinator:
+		return RegisterCoordinator{Node: r.i32(), NodeEpoch: r.i64(), ExpectedEpoch: r.i64()}
 	default:
 		if r.err == nil {
 			r.err = &VersionError{What: "command type", Got: uint64(number), Known: numRaiseProducerIDs}

@@ -88,6 +88,7 @@ func (c DeleteKv) apply(t *transition) Result {
 		return Result{}
 	}
 	t.next.kv = t.next.kv.remove(c.Key)
+	t.keyRemoved(c.Key)
 	return present.result()
 }
 
@@ -103,6 +104,7 @@ func (c DeleteKvIfMatches) apply(t *transition) Result {
 		return reject(Redundant, "key %q has another value", c.Key)
 	}
 	t.next.kv = t.next.kv.remove(c.Key)
+	t.keyRemoved(c.Key)
 	return present.result()
 }
 

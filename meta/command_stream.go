@@ -15,8 +15,9 @@ type CreateStreams struct {
 }
 
 // OpenStream makes the node the owner of a stream under an epoch above all earlier ones (MD-4). The same node may open the
-// same epoch again. Result: the stream in Stream; rejected as [NodeEpochMismatch], [StreamNotExist], [StreamFenced] or
-// [StreamNotClosed].
+// same epoch again. The epoch of a bucket's stream is the bucket's leader epoch (KV-6). Result: the stream in Stream; rejected as
+// [NodeEpochMismatch], [StreamNotExist], also when its bucket was dropped, [StreamFenced], [StreamNotClosed], [LeaderFenced]
+// below the leader epoch of its bucket, or [InvalidArgument] above it.
 type OpenStream struct {
 	Node      int32
 	NodeEpoch int64
@@ -44,7 +45,8 @@ type CloseStream struct {
 }
 
 // DeleteStream removes a closed stream and marks the objects destroyed that hold nothing else (MD-7). One that does not
-// exist is no change. Result: nothing; rejected as [NodeEpochMismatch], [StreamNotClosed] or [ExpiredEpoch].
+// exist is no change. Result: nothing; rejected as [NodeEpochMismatch], [StreamNotClosed] or [ExpiredEpoch], or as
+// [InvalidArgument] when it is a bucket of a table that was not dropped.
 type DeleteStream struct {
 	Node      int32
 	NodeEpoch int64
@@ -119,8 +121,7 @@ func (c CreateStreams) apply(t *transition) Result {
 	}
 	first := t.next.nextStreamID
 	for range c.Count {
-		t.putStream(&streamRow{Stream: catalog.Stream{ID: catalog.StreamID(t.next.nextStreamID), Epoch: neverOpened, Node: -1}})
-		t.next.nextStreamID++
+		t.newStream()
 	}
 	return Result{ID: first, Count: uint64(c.Count)}
 }
@@ -137,7 +138,11 @@ func (c OpenStream) apply(t *transition) Result {
 		return Result{Stream: &row.Stream}
 	case row.Epoch >= c.Epoch:
 		return reject(StreamFenced, "stream %d is at epoch %d of node %d", c.Stream, row.Epoch, row.Node)
-	case row.Opened:
+	}
+	if r := t.checkOpen(c.Stream, c.Epoch); r.Code != OK {
+		return r
+	}
+	if row.Opened {
 		return reject(StreamNotClosed, "stream %d is open on node %d", c.Stream, row.Node)
 	}
 	t.leavePlace(row)
@@ -205,11 +210,15 @@ func (c DeleteStream) apply(t *transition) Result {
 	case row.Epoch != c.Epoch:
 		return reject(ExpiredEpoch, "stream %d is at epoch %d, not %d", c.Stream, row.Epoch, c.Epoch)
 	}
+	if id, is := t.next.bucketOf.get(c.Stream); is {
+		return reject(InvalidArgument, "stream %d is bucket %s", c.Stream, id)
+	}
 	t.leavePlace(row)
 	t.next.streams = t.next.streams.remove(c.Stream)
 	t.next.transfers = t.next.transfers.remove(c.Stream)
 	t.destroyObjectsOf(row)
 	t.releaseSetsOf(row)
+	t.forgetDropped(c.Stream)
 	return Result{}
 }
 

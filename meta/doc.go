@@ -1,10 +1,11 @@
 // Package meta is the metadata log: one ordered list of command batches that every node applies to the same
 // deterministic state. Topics, their settings and leader epochs, node epochs, producer ids, small key-value pairs, streams
-// and the objects that hold them change nowhere else.
+// and the objects that hold them, tables with their schemas, partitions and buckets change nowhere else.
 //
 // [Open] reads what a [Backend] holds and returns a [Log]. [Log.Propose] appends commands and answers once they are
 // durable and applied here, so a caller reads its own writes. [Log.View] is an immutable [State] that costs nothing to
-// take and never changes under its reader. [NewCatalog] is the log as the stream engine asks for it. Package meta/embedded
+// take and never changes under its reader. [NewCatalog] is the log as the stream engine asks for it,
+// and [NewTables] as whoever keeps tables does. Package meta/embedded
 // is the backend for one node, a bbolt file, and meta/etcd that for many; package meta/metatest has one in memory that can be crashed, one that loses replies, and the suite that every backend passes.
 //
 // # Rules
@@ -35,7 +36,8 @@
 //	 20         AllocateProducerIDs
 //	 21         CasKv
 //	 22 -  29   OpenWAL 22, CloseWAL 23
-//	 30 -  45   tables, partitions, buckets, their coordinator
+//	 30 -  45   CreateTable 30, DropTable 31, AddSchema 32, CreatePartition 33, DropPartition 34, AddBuckets 35,
+//	            LeadBucket 38, RegisterCoordinator 43
 //	 46 -  48   consumer group offsets
 //	 50 -  59   topics: CreateTopic 50, DeleteTopic 51, CreatePartitions 52, AdoptTopic 53
 //	 60 -  69   configs: SetTopicConfigs 60

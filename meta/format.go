@@ -16,7 +16,7 @@ const (
 	codecVersion = 1
 
 	snapshotMagic   = "TMMS"
-	snapshotVersion = 2 // the newest; see EncodeSnapshot
+	snapshotVersion = 3 // the newest; see EncodeSnapshot
 
 	entryHeaderSize = 38
 	crcSize         = 4
@@ -76,6 +76,14 @@ type Entry struct {
 // CloseWAL 23       N, start                        CleanDestroyed 11  list of object
 // PlaceStream 18    stream                          TransferStream 15  stream, from i32, to i32
 //                                                   CompleteTransfer 16  stream, epoch
+//
+// A bucket is drawn in snapshot_tables.go.
+//
+// CreateTable 30    name str, kind u8, partitioned bool, buckets u32, options blob, schema blob
+// DropTable 31      table u64                       CreatePartition 33  table u64, key str
+// AddSchema 32      table u64, expected last i16,   DropPartition 34    table u64, partition u64
+//                   schema blob                     AddBuckets 35       table u64, expected u32, count u32
+// LeadBucket 38     N, bucket, coordinator epoch    RegisterCoordinator 43  N, expected epoch
 
 // Encode returns the entry's bytes. It fails if a string is not UTF-8 or the number of commands is out of range.
 func (e Entry) Encode() ([]byte, error) {

@@ -55,6 +55,9 @@ func Inspect(ctx context.Context, b Backend) (*Inspection, error) {
 	for _, broken := range catalog.Check(catalogView{i.State}) {
 		i.found(fmt.Errorf("meta: %s: %w", i.Where, broken))
 	}
+	for broken := range i.State.CheckTables() {
+		i.found(fmt.Errorf("meta: %s: %w", i.Where, broken))
+	}
 	return i, nil
 }
 

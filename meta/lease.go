@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// lease is this process's hold on [LeaseKey]. Who holds it takes snapshots and truncates, cleans up after all nodes, and
-// looks after those that have died. Nothing breaks when two nodes believe that they hold it: what they do is guarded where it
-// is done.
+// lease is this process's hold on [LeaseKey]. Who holds it takes snapshots and truncates (this package does), removes destroyed
+// objects of all nodes, compacts those of nodes that have died, and takes over their logs (the node does, if it has streams).
+// Nothing breaks when two nodes believe that they hold it: what they do is guarded where it is done.
 type lease struct {
 	backend Backend
 	node    int32
@@ -49,6 +49,16 @@ func (l *lease) held() bool {
 	}
 }
 
+// lost is closed when the claim that is held now is lost.
+func (l *lease) lost() <-chan struct{} {
+	if claim := l.claim.Load(); claim != nil {
+		return claim.Lost()
+	}
+	none := make(chan struct{})
+	close(none)
+	return none
+}
+
 func (l *lease) release() {
 	l.asking.Lock()
 	defer l.asking.Unlock()
@@ -67,3 +77,7 @@ func (l *Log) Lead(ctx context.Context) error {
 	}
 	return l.lease.hold(ctx)
 }
+
+// LeadLost returns a channel that is closed when the lease that this process holds now is lost. It is closed already when the
+// process holds none.
+func (l *Log) LeadLost() <-chan struct{} { return l.lease.lost() }

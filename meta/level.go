@@ -18,8 +18,11 @@ const (
 	// LevelStreams adds streams, their objects, and the write-ahead logs of nodes.
 	LevelStreams Level = 1
 
+	// LevelTables adds tables, their partitions and buckets, and the coordinator of those.
+	LevelTables Level = 2
+
 	// NewestLevel is the highest that this build understands. A log that is above it is refused.
-	NewestLevel = LevelStreams
+	NewestLevel = LevelTables
 )
 
 // NodeLevel is what a node announced about itself.
@@ -64,6 +67,9 @@ func levelOf(c Command) Level {
 		numCompactStream, numExpirePrepared, numCleanDestroyed, numCreateStreams, numOpenWAL, numCloseWAL,
 		numTransferStream, numCompleteTransfer, numPlaceStream:
 		return LevelStreams
+	case numCreateTable, numDropTable, numAddSchema, numCreatePartition, numDropPartition, numAddBuckets, numLeadBucket,
+		numRegisterCoordinator:
+		return LevelTables
 	}
 	return LevelTopics
 }

@@ -72,7 +72,7 @@ var refusals = map[Code]error{
 	NotContiguous: catalog.ErrNotContiguous, ObjectNotPrepared: catalog.ErrObjectNotPrepared,
 	ObjectIDInUse: catalog.ErrObjectIDInUse, CompactionLoses: catalog.ErrCompactionLosesData,
 	StreamNotOpened: catalog.ErrStreamNotOpened, OffsetOutOfRange: catalog.ErrOffsetOutOfRange,
-	InvalidArgument: catalog.ErrInvalidArgument,
+	InvalidArgument: catalog.ErrInvalidArgument, LeaderFenced: catalog.ErrStreamFenced,
 }
 
 var codeNames = map[Code]string{
@@ -110,6 +110,8 @@ type Result struct {
 	Version uint64
 	// Stream is what OpenStream answers.
 	Stream *catalog.Stream
+	// Streams are those that were made, or that are to be destroyed.
+	Streams []catalog.StreamID
 }
 
 // Err returns nil for OK and a [*Rejection] otherwise.

@@ -4,22 +4,23 @@ package meta
 //
 //	off  0    4    5       13
 //	    +----+----+-------+----------+-------------------------+-------+--------------+-----+
-//	    |TMMS|ver | index | counters | sections, each:         | level | section      | CRC |
-//	    |  4 |1: 1|   u64 |    6 x 8 | rows u64, then the rows | u32   | 15           | u32 |
-//	    +----+----+-------+----------+-------------------------+-------+--------------+-----+
-//	                                                           |-- version 2 only ----|
+//	    |TMMS|ver | index | counters | sections, each:         | level | section      | of    | section | CRC |
+//	    |  4 |1: 1|   u64 |    6 x 8 | rows u64, then the rows | u32   | 15           | tables| 16      | u32 |
+//	    +----+----+-------+----------+-------------------------+-------+--------------+-------+---------+-----+
+//	                                                           |-- from version 2 ----|-- version 3 ----|
 //
 //	counters  next stream id u64, next object id u64, next producer id u64, next destroyed sequence u64,
 //	          kv version u64, clock ms i64
+//	of tables last table u64, coordinator epoch i64, coordinator node i32
 //
-//	 1 streams              id order            9 tables      rows to come
-//	 2 nodes                id order           10 buckets     rows to come
+//	 1 streams              id order            9 tables      id order
+//	 2 nodes                id order           10 buckets     table, partition, bucket order
 //	 3 prepared objects     id order           11 topics      name order
 //	 4 stream-set objects   id order           12 users       rows to come
 //	 5 stream objects       stream, end order  13 ACLs        rows to come
 //	 6 destroyed objects    mark order         14 quotas      rows to come
 //	 7 kv                   key order          15 levels      node order
-//	 8 transfers            stream order
+//	 8 transfers            stream order       16 dropped     stream order
 //
 //	stream     id i64, epoch i64, start i64, end i64, opened bool, node i32, list of (epoch i64, start i64)
 //	node       id i32, epoch i64, incarnation 16 bytes, address str, slots u32, wal epoch i64, wal start u64
@@ -32,9 +33,14 @@ package meta
 //	topic      id 16 bytes, name str, created ms i64, config version u64, list of (name str, value str) in name order,
 //	           list of leader epoch i32, one per partition
 //	level      node i32, incarnation 16 bytes, level u32, build str
+//	table      id u64, name str, kind u8, partitioned bool, buckets i32, created ms i64, options blob, list of schema blob,
+//	           next partition i64, list of (partition i64, key str)
+//	bucket     bucket, stream i64, leader epoch i64, node i32              (what a bucket is: see snapshot_tables.go)
+//	dropped    stream i64, bucket, name str, dropped ms i64
 //
 // A section whose rows are to come has none yet. A snapshot with rows there was written by a newer version and is
-// refused as such. Version 1 is written as long as nobody has announced a level, so that an older build can go on from it.
+// refused as such. Version 1 is written as long as nobody has announced a level, so that an older build can go on from it,
+// and version 2 as long as there were no tables.
 
 // section is one part of a snapshot after the counters.
 type section struct {
@@ -57,8 +63,8 @@ func sections() []section {
 		{"destroyed objects", func(s *State) int { return s.destroyed.len() }, encodeDestroyed, decodeDestroyed, 25},
 		{"kv", func(s *State) int { return s.kv.len() }, encodeKVs, decodeKVs, 17},
 		{"transfers", func(s *State) int { return s.transfers.len() }, encodeTransfers, decodeTransfers, 16},
-		comingSection("tables"),
-		comingSection("buckets"),
+		{"tables", (*State).TableCount, encodeTables, decodeTables, 46},
+		{"buckets", (*State).bucketCount, encodeBuckets, decodeBuckets, 40},
 		{"topics", func(s *State) int { return s.topics.len() }, encodeTopics, decodeTopics, 49},
 		comingSection("users"),
 		comingSection("ACLs"),
@@ -94,11 +100,17 @@ func (s *State) EncodeSnapshot() []byte {
 		w.u32(uint32(s.level))
 		levelSection().write(s, &w)
 	}
+	if version > 2 {
+		s.writeTableCounters(&w)
+	}
 	return sealed(w.b)
 }
 
 // snapshotVersion is the lowest that can hold the state.
 func (s *State) snapshotVersion() uint8 {
+	if s.hasTables() {
+		return 3
+	}
 	if s.level > LevelTopics || s.levels.len() > 0 {
 		return 2
 	}
@@ -132,6 +144,9 @@ func DecodeSnapshot(b []byte) (*State, error) {
 	if version > 1 {
 		s.level = r.level()
 		levelSection().read(s, r)
+	}
+	if version > 2 {
+		s.readTableCounters(r)
 	}
 	if r.err == nil && version != s.snapshotVersion() {
 		r.fail("version %d was not needed", version)

@@ -36,6 +36,14 @@ type State struct {
 	destroyed tree[uint64, catalog.DestroyedObject]
 	marks     tree[catalog.ObjectID, uint64] // object -> its key in destroyed
 
+	tables      tree[TableID, *Table]
+	tableNames  tree[string, TableID]
+	lastTable   TableID                          // the newest id that was ever given, 0 for none
+	bucketOf    tree[catalog.StreamID, BucketID] // of the tables that are there
+	dropped     tree[catalog.StreamID, DroppedBucket]
+	droppedKeys tree[string, catalog.StreamID] // by the key of the writers' snapshot
+	coordinator Coordinator
+
 	level  Level
 	levels tree[int32, NodeLevel] // what each node announced last
 }

@@ -16,6 +16,7 @@ type writer struct {
 func (w *writer) u8(v uint8)   { w.b = append(w.b, v) }
 func (w *writer) u32(v uint32) { w.b = binary.LittleEndian.AppendUint32(w.b, v) }
 func (w *writer) u64(v uint64) { w.b = binary.LittleEndian.AppendUint64(w.b, v) }
+func (w *writer) i16(v int16)  { w.b = binary.LittleEndian.AppendUint16(w.b, uint16(v)) }
 func (w *writer) i32(v int32)  { w.u32(uint32(v)) }
 func (w *writer) i64(v int64)  { w.u64(uint64(v)) }
 func (w *writer) raw(p []byte) { w.b = append(w.b, p...) }
@@ -67,6 +68,13 @@ func (r *reader) raw(n int) []byte {
 func (r *reader) u8() uint8 {
 	if p := r.raw(1); p != nil {
 		return p[0]
+	}
+	return 0
+}
+
+func (r *reader) i16() int16 {
+	if p := r.raw(2); p != nil {
+		return int16(binary.LittleEndian.Uint16(p))
 	}
 	return 0
 }
