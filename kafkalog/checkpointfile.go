@@ -251,7 +251,7 @@ func writeFile(fsys vfs.FS, name string, data []byte, sync func(vfs.File) error)
 	if _, err := file.WriteAt(data, 0); err != nil {
 		return &IOError{Op: "write", Path: name, Err: err}
 	}
-	if err := sync(file); err != nil {
+	if err := file.Sync(); err != nil {
 		return &IOError{Op: opSync, Path: name, Err: err}
 	}
 	return nil

@@ -30,6 +30,15 @@ type fleet struct {
 func fleetTime() time.Time { return time.UnixMilli(epochMs) }
 
 func newFleet(t require.TestingT, n int) *fleet {
+	return newFleetOf(t, n, func(i int) int { return i % 5 })
+}
+
+// newYoungFleet is a fleet of which all have a few records.
+func newYoungFleet(t require.TestingT, n int) *fleet {
+	return newFleetOf(t, n, func(int) int { return 0 })
+}
+
+func newFleetOf(t require.TestingT, n int, state func(i int) int) *fleet {
 	f := &fleet{mem: memfs.New()}
 	f.disk = faultfs.New(f.mem, nil)
 	for i := range n {
@@ -40,16 +49,16 @@ func newFleet(t require.TestingT, n int) *fleet {
 		l, err := Open(f.env, manyDir(i), Options{Config: smallSegments()})
 		require.NoError(t, err)
 		f.logs = append(f.logs, l)
-		f.write(t, i, l)
+		f.write(t, i, l, state(i))
 		f.want = append(f.want, string(allBytes(t, l)))
 	}
 	return f
 }
 
-// write brings the i-th log into one of several states.
-func (f *fleet) write(t require.TestingT, i int, l *Log) {
+// write brings the i-th log into a state.
+func (f *fleet) write(t require.TestingT, i int, l *Log, state int) {
 	require.NoError(t, l.AssignEpoch(int32(i), 0))
-	switch i % 5 {
+	switch state {
 	case 0: // young
 		mustAppend(t, l, data{size: 50, seed: i})
 	case 1: // no longer young
@@ -78,16 +87,26 @@ func (f *fleet) reopen(t require.TestingT, disk vfs.FS, i int, clean bool) *Log 
 	return l
 }
 
-func TestManyLogsAreClosedWithTwoSyncsOfTheirVolume(t *testing.T) {
-	f := newFleet(t, 40)
+func TestManyYoungLogsAreClosedWithOneSyncOfTheirVolume(t *testing.T) {
+	f := newYoungFleet(t, 40)
+	closeTogether(t, f)
+	require.Equal(t, 1, f.disk.Count(faultfs.OpSyncVolume))
+	require.Zero(t, f.disk.Count(faultfs.OpSync), "no file was synced by itself")
+}
+
+func TestManyLogsThatAreClosedTogetherAreAsTheyWere(t *testing.T) {
+	f := newFleet(t, 100)
+	closeTogether(t, f)
+	require.Equal(t, 1, f.disk.Count(faultfs.OpSyncVolume))
+}
+
+// closeTogether closes the logs and opens what a power cut leaves right after that.
+func closeTogether(t *testing.T, f *fleet) {
 	f.env.roll.wait()
-	syncs := f.disk.Count(faultfs.OpSync)
 	for i, closed := range f.env.CloseAll(f.logs, 4) {
 		require.Equal(t, Closed{}, closed, "log %d", i)
 		require.Equal(t, f.logs[i].LogEnd(), f.logs[i].RecoveryPoint())
 	}
-	require.Equal(t, 2, f.disk.Count(faultfs.OpSyncVolume))
-	require.Equal(t, syncs, f.disk.Count(faultfs.OpSync), "no file was synced by itself")
 	require.NoError(t, f.env.Close())
 
 	f.mem.Kill()
@@ -107,7 +126,7 @@ func TestManyLogsAreClosedWithTwoSyncsOfTheirVolume(t *testing.T) {
 }
 
 func TestAFewLogsAreClosedByThemselves(t *testing.T) {
-	f := newFleet(t, 9)
+	f := newFleet(t, 40) // eight of which are young
 	for _, closed := range f.env.CloseAll(f.logs, 4) {
 		require.Equal(t, Closed{}, closed)
 	}
@@ -141,13 +160,12 @@ func TestLogsThatHaveNothingToSayAreClosedWithoutASync(t *testing.T) {
 
 // A volume that says that something was lost does not say what: then the log is named whose bytes it was.
 func TestALogWhoseBytesTheVolumeLostIsNamed(t *testing.T) {
-	for _, at := range []int{0, 1} {
-		t.Run(fmt.Sprint("sync ", at), func(t *testing.T) {
-			f := newFleet(t, 40)
+	for _, bad := range []int{10, 11} { // one that is young, and one that is not
+		t.Run(fmt.Sprint("log ", bad), func(t *testing.T) {
+			f := newFleet(t, 100)
 			f.env.roll.wait()
-			const bad = 11 // no longer young
 			f.disk.SetInjector(faultfs.First(
-				faultfs.When(func(op faultfs.Op) bool { return op.Kind == faultfs.OpSyncVolume }, faultfs.FailNth(at, syscall.EIO)),
+				faultfs.FailMatching(faultfs.OpSyncVolume, "*", syscall.EIO),
 				faultfs.FailMatching(faultfs.OpSync, manyDir(bad)+"/*.log", syscall.EIO),
 			))
 			for i, closed := range f.env.CloseAll(f.logs, 4) {
@@ -177,12 +195,12 @@ func TestALogWhoseBytesTheVolumeLostIsNamed(t *testing.T) {
 
 // The power goes at each change that the closing makes, and a random part of what was not synced survives.
 func TestAPowerCutWhileManyLogsAreClosedLosesNothingThatWasSynced(t *testing.T) {
-	const logs = 20
+	const logs = 40 // so many that the young ones among them are synced together
 	run := func(cut int, seed uint64) (changes int) {
-		f := newFleet(t, logs)
+		f := newFleetOf(t, logs, func(i int) int { return i % 10 % 5 * (i % 10 / 5) }) // most are young
 		f.env.roll.wait()
 		for i := range f.logs {
-			if i%2 == 0 {
+			if i%5 == 4 {
 				require.NoError(t, f.logs[i].Sync())
 			}
 		}

@@ -14,7 +14,7 @@ type EnvOptions struct {
 	FS vfs.FS
 	// Now is the clock. Nil is the system clock.
 	Now func() time.Time
-	// Volume is a directory on the file system that the logs are on, mostly: [Env.CloseAll] makes those that are on it durable
+	// Volume is a directory on the file system that the logs are on, mostly: [Env.CloseAll] makes young ones that are on it durable
 	// together, where FS is a [vfs.VolumeOpener]. Empty: each log is synced by itself.
 	Volume string
 	// Events receives what happens. See [Events] for what a callback may do.

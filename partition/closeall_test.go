@@ -17,10 +17,10 @@ func TestManyLogsAreClosedInOrderTogether(t *testing.T) {
 		t.Run(flush, func(t *testing.T) {
 			d := newDisk(t)
 			d.settings = map[string]string{"tidemark.flush": flush}
-			const logs = 40
+			const logs = 60
 			for i := range int32(logs) {
 				l := d.open(i)
-				for range i % 3 * 40 {
+				for range []int{0, 10, 100}[i%3] { // nothing, a few records, and so many that there are other files
 					_, err := l.Append(t.Context(), records(t, 100), AppendOptions{})
 					require.NoError(t, err)
 				}
@@ -34,7 +34,7 @@ func TestManyLogsAreClosedInOrderTogether(t *testing.T) {
 				require.NoError(t, d.logs[i].Close(), "it says the same again")
 			}
 			if flush == "os" { // the flusher may have synced the others before
-				require.Equal(t, 2, d.faults.Count(faultfs.OpSyncVolume))
+				require.Equal(t, 1, d.faults.Count(faultfs.OpSyncVolume))
 			}
 			d.mem = d.mem.CrashClean()
 			d.maintainer.Close()
