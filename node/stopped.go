@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"path"
 
 	"github.com/tidemark-io/tidemark/logdir"
@@ -57,8 +56,8 @@ func TakeStopped(ctx context.Context, name string, change bool, leftAlone func(f
 // settle puts the journal back.
 func (s *StoppedDir) settle(ctx context.Context, workers int, leftAlone func(file, reason string)) error {
 	d := s.data
-	if _, err := d.fs.Stat(path.Join(d.path, JournalFile)); errors.Is(err, fs.ErrNotExist) {
-		return nil
+	if there, err := partition.HasJournal(d.fs, d.path); err != nil || !there {
+		return err
 	}
 	if err := d.scan(ctx, workers); err != nil {
 		return err

@@ -118,6 +118,9 @@ func (f *Flusher) RemoveJournal() error {
 // RemoveJournal removes what a process left of a journal. It is called before logs are opened that were closed in order.
 func RemoveJournal(fs vfs.FS, dir string) error { return journal.Remove(fs, dir) }
 
+// HasJournal reports whether a data directory has a journal that a start would put back, if the last stop was not in order.
+func HasJournal(fs vfs.FS, dir string) (bool, error) { return journal.Exists(fs, dir) }
+
 // JournalReplay says what [ReplayJournal] did.
 type JournalReplay = journal.Replayed
 

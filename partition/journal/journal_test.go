@@ -527,7 +527,13 @@ func TestJournalsThatWaitAreRemovedWithTheOneInUse(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEmpty(t, done.Lacking)
 	}
+	there, err := journal.Exists(m, "data")
+	require.NoError(t, err)
+	require.True(t, there)
 	require.NoError(t, journal.Remove(m, "data"))
+	there, err = journal.Exists(m, "data")
+	require.NoError(t, err)
+	require.False(t, there)
 	names, err := m.List("data")
 	require.NoError(t, err)
 	require.Len(t, names, 1)

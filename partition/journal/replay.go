@@ -182,6 +182,19 @@ func putAside(fsys vfs.FS, dir, journal string) (string, error) {
 	}
 }
 
+// Exists reports whether a data directory has a journal, or one that waits.
+func Exists(fsys vfs.FS, dir string) (bool, error) {
+	names, _, err := waiting(fsys, dir)
+	if err != nil || len(names) > 0 {
+		return len(names) > 0, err
+	}
+	_, err = fsys.Stat(path.Join(dir, FileName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Remove removes the journal of a data directory, and those that wait, durably. Without one it does nothing. The caller knows
 // that all logs are synced.
 func Remove(fsys vfs.FS, dir string) error {
