@@ -180,6 +180,16 @@ func (s *State) Coordinator() Coordinator { return s.coordinator }
 // Schema returns a version of the table's schema, as an Arrow IPC message. It is shared: read only.
 func (t *Table) Schema(version int16) ([]byte, bool) { return t.schemas.get(version) }
 
+// Columns returns what a version of the table's schema says.
+func (t *Table) Columns(version int16) ([]tableschema.Column, bool) {
+	data, known := t.schemas.get(version)
+	if !known {
+		return nil, false
+	}
+	schema, _ := tableschema.Decode(data) // it was read before it was put there
+	return schema.Columns, true
+}
+
 // NewestSchema is the version of the schema that was added last, from 0.
 func (t *Table) NewestSchema() int16 { return int16(t.schemas.len() - 1) }
 

@@ -71,6 +71,13 @@ func TestCAT1_ATableComesWithItsSchemaAndAStreamForEachBucket(t *testing.T) {
 	require.Equal(t, schema(), version0)
 	_, ok = got.Schema(1)
 	require.False(t, ok)
+	columns, ok := got.Columns(0)
+	require.True(t, ok)
+	require.Equal(t, []tableschema.Column{{ID: 1, Field: tableschema.Field{
+		Name: "v", Nullable: true, Type: tableschema.Type{Kind: tableschema.Utf8},
+	}}}, columns)
+	_, ok = got.Columns(1)
+	require.False(t, ok)
 	for n, stream := range streams(2, 3, 4) {
 		id := BucketID{1, NoPartition, int32(n)}
 		b, ok := s.Bucket(id)

@@ -13,8 +13,8 @@ func newMetaCheck() *cobra.Command {
 		Use:   "check",
 		Short: "Verify every entry and snapshot of a metadata log, and what they say",
 		Long: `Verify a metadata log: every entry and the newest snapshot decode and their checksums match, no entry is missing, the
-snapshot is what the entries before it make where all are there, and the objects of every stream cover it without a hole
-or an overlap. Of a file, every page is read as well.
+snapshot is what the entries before it make where all are there, the objects of every stream cover it without a hole or an
+overlap, and every bucket of a table has its stream. Of a file, every page is read as well.
 
 The log is the file in the data directory of a stopped server, or the one in etcd that --meta-url names, at any time.
 Nothing is written. The exit code is 1 if anything is wrong.`,

@@ -13,8 +13,9 @@ func newMetaDump() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dump [TABLE...]",
 		Short: "Print what a metadata log says, table by table",
-		Long: `Print the state of a metadata log: nodes, topics, keys, streams, transfers, stream-sets, stream-objects, prepared and
-destroyed, or the tables that are named. A log with a damaged entry is printed up to it, and the exit code is 1.
+		Long: `Print the state of a metadata log: nodes, topics, keys, streams, transfers, stream-sets, stream-objects, prepared,
+destroyed, tables, schemas, partitions, buckets and dropped, or those of them that are named. A log with a damaged entry is
+printed up to it, and the exit code is 1.
 
 The log is the file in the data directory of a stopped server, or the one in etcd that --meta-url names, at any time.
 Nothing is written.`,
@@ -77,6 +78,7 @@ func (d metaDump) json() map[string]any {
 	out := map[string]any{
 		"log": d.found.Where, "cluster_id": d.found.ClusterID, "index": d.state.Index(), "clock_ms": d.state.ClockMs(),
 		"level": d.state.Level(), "next_producer_id": d.state.NextProducerID(), "next_object": d.state.NextObject(),
+		"coordinator_epoch": d.state.Coordinator().Epoch, "coordinator_node": d.state.Coordinator().Node,
 	}
 	for _, t := range d.tables {
 		out[strings.ReplaceAll(t.name, "-", "_")] = t.rows(d.state)

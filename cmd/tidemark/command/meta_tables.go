@@ -52,6 +52,11 @@ func metaTables() []metaTable {
 		{"stream-objects", []string{"OBJECT", "STREAM", "START", "END", "SIZE", "COMPOSITE", "DATA"}, objectRows},
 		{"prepared", []string{"OBJECT", "UNTIL"}, preparedRows},
 		{"destroyed", []string{"OBJECT", "OPERATION", "MARKED"}, destroyedRows},
+		{"tables", []string{"TABLE", "NAME", "KIND", "PARTITIONS", "BUCKETS", "SCHEMA", "CREATED", "OPTIONS"}, tableRows},
+		{"schemas", []string{"TABLE", "VERSION", "COLUMNS"}, schemaRows},
+		{"partitions", []string{"TABLE", "PARTITION", "KEY"}, partitionRows},
+		{"buckets", []string{"TABLE", "PARTITION", "BUCKET", "STREAM", "LEADER-EPOCH", "NODE"}, bucketRows},
+		{"dropped", []string{"TABLE", "PARTITION", "BUCKET", "NAME", "STREAM", "DROPPED"}, droppedRows},
 	}
 }
 

@@ -48,9 +48,9 @@ func TestMetaDumpPrintsTables(t *testing.T) {
 	require.NotNil(t, dump.Streams)
 	require.Positive(t, dump.Index)
 
-	got := tidemark(t, "", "meta", "dump", "tables", "--data-dir", dir)
+	got := tidemark(t, "", "meta", "dump", "chairs", "--data-dir", dir)
 	require.Equal(t, ExitUsage, got.Code)
-	require.Contains(t, got.Err, `there is no table "tables"; there are nodes, topics`)
+	require.Contains(t, got.Err, `there is no table "chairs"; there are nodes, topics`)
 }
 
 func TestMetaCheckFindsDamage(t *testing.T) {
