@@ -229,16 +229,7 @@ func renameOver(fsys vfs.FS, name string, data []byte) error {
 }
 
 // writeSynced makes a file with the given bytes and syncs them, not its name.
-func writeSynced(fsys vfs.FS, name string, data []byte) error {
-	return writeFile(fsys, name, data, vfs.File.Sync)
-}
-
-// writeUnsynced makes a file with the given bytes.
-func writeUnsynced(fsys vfs.FS, name string, data []byte) error {
-	return writeFile(fsys, name, data, func(vfs.File) error { return nil })
-}
-
-func writeFile(fsys vfs.FS, name string, data []byte, sync func(vfs.File) error) (err error) {
+func writeSynced(fsys vfs.FS, name string, data []byte) (err error) {
 	file, err := fsys.Open(name, vfs.CreateTruncate)
 	if err != nil {
 		return &IOError{Op: "create", Path: name, Err: err}
