@@ -220,7 +220,8 @@ func textKey(name string, field func(*Server) *string, def, doc string) key {
 
 // storeKey is a URL that may hold secrets.
 func storeKey() key {
-	k := newKey("store", Text, "The object store, as a URL; a directory under data-dir if not given. This version does not use it.",
+	k := newKey("store", Text, "The object store of streams, as a URL: a bucket or a directory. A server that is given one makes sure at its start that it "+
+		"does all that is needed; without one it is a directory under data-dir, made with the first stream.",
 		func(s *Server, text string) error {
 			s.Store = text
 			if text != "" && !strings.Contains(text, "://") {

@@ -163,6 +163,7 @@ func (d *dataDir) scan(ctx context.Context, workers int) error {
 	}
 	for _, e := range entries {
 		switch {
+		case e.Kind == logdir.UnknownDir && e.Name == objectsDir: // of streams
 		case e.Kind == logdir.UnknownDir:
 			d.log.Warn("a directory that is no partition's is left alone", "dir", e.Name, "error", e.Err)
 		case e.Kind != logdir.PartitionEntry:

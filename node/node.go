@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-io/tidemark/coordinator/runner"
 	"github.com/tidemark-io/tidemark/kafkalog"
 	"github.com/tidemark-io/tidemark/meta"
+	"github.com/tidemark-io/tidemark/objstore"
 	"github.com/tidemark-io/tidemark/observe"
 	"github.com/tidemark-io/tidemark/partition"
 )
@@ -45,6 +46,7 @@ type Node struct {
 	catalog     *catalog
 	producerIDs *producerIDs
 	member      *meta.Member
+	streams     *streams
 	env         *kafkalog.Env
 	flusher     *partition.Flusher
 	maintainer  *partition.Maintainer
@@ -59,6 +61,8 @@ type Node struct {
 	groupDetail observe.DetailVar // of the metrics
 	logEvents   partition.Events
 	aside       setAside
+	storeEvents sync.Once
+	storeCalled objstore.Events // from storeEvents on
 
 	opened bool // every log was opened, or is known not to open
 
@@ -153,6 +157,7 @@ func (n *Node) openAll(ctx context.Context) error {
 		{"opening the data directory", n.openData},
 		{"opening the HTTP listener", n.openAdmin},
 		{"opening the metadata log", n.openMeta},
+		{"opening the object store", n.openStreams},
 		{"opening partitions", n.openPartitions},
 		{"starting the group coordinator", n.openGroups},
 		{"opening the Kafka listeners", n.openBroker},

@@ -4,22 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/tidemark-io/tidemark/meta"
 	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/observe"
 	"github.com/tidemark-io/tidemark/stream"
 	streamcatalog "github.com/tidemark-io/tidemark/stream/catalog"
 )
 
 // streams is the stream engine of a node. It starts with the first stream that is asked for: a node without one has no
-// bucket, no caches, and metadata that an older version can read.
+// bucket, no caches, no metrics of them, and metadata that an older version can read.
 type streams struct {
 	log    *meta.Log
 	member *meta.Member
-	// open opens the bucket. The engine's log and its data are in the same one.
-	open   func(ctx context.Context) (objstore.Store, error)
-	config stream.Config
-	events stream.Events
+	streamOptions
 
 	turn chan struct{} // holds one value; who has it may use what follows
 
@@ -27,12 +27,26 @@ type streams struct {
 	store  objstore.Store // nil: it is not open
 	begun  int64          // the node epoch of the newest engine
 	closed bool
+
+	events observe.StreamEvents // those of observe, from the first engine on
+	dead   takeOvers            // runs from the first engine on
 }
 
-func newStreams(
-	log *meta.Log, member *meta.Member, open func(ctx context.Context) (objstore.Store, error), config stream.Config,
-) *streams {
-	s := &streams{log: log, member: member, open: open, config: config, turn: make(chan struct{}, 1), begun: -1}
+// streamOptions say what an engine is made of.
+type streamOptions struct {
+	// open opens the bucket. The engine's log and its data are in the same one.
+	open func(ctx context.Context) (objstore.Store, error)
+	// config has the settings; the zero value is [stream.DefaultConfig].
+	config stream.Config
+	// observe returns what is told of streams, and begins to tell of what state says. It is called once, with the first
+	// engine. Nil: nobody is told.
+	observe func(state func() observe.StreamState) observe.StreamEvents
+	// look is how often the holder of the lease looks for dead nodes; 0 is [lookForDead].
+	look time.Duration
+}
+
+func newStreams(log *meta.Log, member *meta.Member, o streamOptions) *streams {
+	s := &streams{log: log, member: member, streamOptions: o, turn: make(chan struct{}, 1), begun: -1}
 	s.turn <- struct{}{}
 	return s
 }
@@ -40,15 +54,11 @@ func newStreams(
 // get returns the engine, and starts it if there is none or if the last one has failed. That may take as long as recovery
 // takes, and waits for the bucket and for metadata as long as ctx allows.
 func (s *streams) get(ctx context.Context) (*stream.Engine, error) {
-	select {
-	case <-s.turn:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	done, err := s.take(ctx)
+	if err != nil {
+		return nil, err
 	}
-	defer func() { s.turn <- struct{}{} }()
-	if s.closed {
-		return nil, ErrClosed
-	}
+	defer done()
 	if s.engine != nil && s.engine.Err() == nil {
 		return s.engine, nil
 	}
@@ -56,6 +66,47 @@ func (s *streams) get(ctx context.Context) (*stream.Engine, error) {
 		return nil, fmt.Errorf("node: starting the stream engine: %w", err)
 	}
 	return s.engine, nil
+}
+
+// take waits for the turn, until done is called.
+func (s *streams) take(ctx context.Context) (done func(), err error) {
+	select {
+	case <-s.turn:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if s.closed {
+		s.turn <- struct{}{}
+		return nil, ErrClosed
+	}
+	return sync.OnceFunc(func() { s.turn <- struct{}{} }), nil
+}
+
+// reach opens the bucket, if it is not open, and makes sure that it does all that is needed. While it cannot be reached, or
+// asks to be left alone, reach asks again, for storeTime. The error is a [*StoreError].
+func (s *streams) reach(ctx context.Context) error {
+	done, err := s.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return s.openStore(ctx)
+}
+
+// openStore is reach for who has the turn.
+func (s *streams) openStore(ctx context.Context) error {
+	if s.store != nil {
+		return nil
+	}
+	store, err := s.open(ctx)
+	if err != nil {
+		return &StoreError{Err: err}
+	}
+	if err := probeStore(ctx, store, storeTime); err != nil {
+		return errors.Join(&StoreError{Store: store.String(), Err: err}, store.Close())
+	}
+	s.store = store
+	return nil
 }
 
 // start starts an engine in the place of one that has failed. Each begins an epoch of the node that no engine has had.
@@ -67,20 +118,16 @@ func (s *streams) start(ctx context.Context) error {
 	if err := s.member.RaiseLevel(ctx, meta.LevelStreams); err != nil {
 		return err
 	}
-	if s.store == nil {
-		store, err := s.open(ctx)
-		if err != nil {
-			return err
-		}
-		if err := objstore.Probe(ctx, store); err != nil {
-			return errors.Join(err, store.Close())
-		}
-		s.store = store
+	if err := s.openStore(ctx); err != nil {
+		return err
 	}
 	if s.begun == s.member.Epoch() {
 		if _, err := s.member.Renew(ctx); err != nil {
 			return err
 		}
+	}
+	if s.begun < 0 && s.observe != nil {
+		s.events = s.observe(s.state)
 	}
 	s.begun = s.member.Epoch()
 	engine, err := stream.Open(ctx, s.options())
@@ -88,7 +135,17 @@ func (s *streams) start(ctx context.Context) error {
 		return err
 	}
 	s.engine = engine
+	s.dead.begin(s)
 	return nil
+}
+
+// state is what metrics tell of streams.
+func (s *streams) state() observe.StreamState {
+	view := s.log.View()
+	return observe.StreamState{
+		Streams: view.StreamCount(), Objects: view.StreamObjectCount(), SetObjects: view.StreamSetCount(),
+		Destroyed: view.DestroyedCount(), DeadLogs: len(s.deadLogs()),
+	}
 }
 
 // options give an engine what it asks of metadata: the catalog; the node's registration, which the engine repeats and which
@@ -98,18 +155,21 @@ func (s *streams) options() stream.Options {
 		Catalog: meta.NewCatalog(s.log), Node: streamcatalog.NodeID(s.member.Node()), Cluster: s.log.ClusterID(),
 		Incarnation: s.member.Incarnation(), Slots: 1, WAL: s.store, Data: s.store, Proof: s.member.Proved,
 		Leads: s.log.Leads, Adopts: func(id streamcatalog.NodeID) bool { return s.member.Buried(int32(id)) },
-		Events: s.events, Config: s.config,
+		Events: s.events.Engine, Config: s.config,
 	}
 }
 
 // close closes the engine, so that nothing is left to recover, and the bucket.
 func (s *streams) close(ctx context.Context) error {
-	select {
-	case <-s.turn:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	s.dead.end()
+	done, err := s.take(ctx)
+	if errors.Is(err, ErrClosed) {
+		return nil
 	}
-	defer func() { s.turn <- struct{}{} }()
+	if err != nil {
+		return err
+	}
+	defer done()
 	s.closed = true
 	var errs []error
 	if s.engine != nil {

@@ -21,20 +21,32 @@ type streamNode struct {
 	*streams
 	log    *meta.Log
 	opened int
+	killed bool
 }
 
 func newStreamNode(t *testing.T, storage *metatest.Memory, bucket func() objstore.Store) *streamNode {
+	return newStreamNodeOf(t, 1, storage, bucket)
+}
+
+// newStreamNodeOf is newStreamNode for a node with a number.
+func newStreamNodeOf(t *testing.T, id int32, storage *metatest.Memory, bucket func() objstore.Store) *streamNode {
 	t.Helper()
 	b := storage.Join()
-	l, err := meta.Open(t.Context(), b, meta.Options{Node: 1})
+	l, err := meta.Open(t.Context(), b, meta.Options{Node: id})
 	require.NoError(t, err)
-	m, err := meta.Join(t.Context(), l, meta.MemberOptions{Node: 1})
+	m, err := meta.Join(t.Context(), l, meta.MemberOptions{Node: id, Tick: 5 * time.Millisecond, Announce: true})
 	require.NoError(t, err)
 	n := &streamNode{log: l}
 	config := stream.DefaultConfig()
 	config.WALBatchInterval = time.Millisecond
-	n.streams = newStreams(l, m, func(context.Context) (objstore.Store, error) { n.opened++; return bucket(), nil }, config)
+	n.streams = newStreams(l, m, streamOptions{
+		open:   func(context.Context) (objstore.Store, error) { n.opened++; return bucket(), nil },
+		config: config, look: time.Millisecond,
+	})
 	t.Cleanup(func() {
+		if n.killed {
+			return
+		}
 		require.NoError(t, n.close(context.Background()))
 		m.Close()
 		require.NoError(t, l.Close())

@@ -63,8 +63,8 @@ func Open(ctx context.Context, rawURL string, o Options) (*Store, error) {
 	}
 	provider := providerURL(u)
 	bucket, err := blob.OpenBucket(ctx, provider.String())
-	if err != nil {
-		return nil, fmt.Errorf("open object store %s: %w", name, err)
+	if err != nil { // it repeats the URL
+		return nil, fmt.Errorf("open object store %s: %s", name, strings.ReplaceAll(err.Error(), provider.String(), name))
 	}
 	var client *s3.Client
 	isS3 := bucket.As(&client)

@@ -33,6 +33,7 @@ Partitions in a data directory are checked by 'tidemark log check', the metadata
 	c.Flags().BoolVar(&deep, "deep", false, "read and verify every record")
 	output := addOutputFlag(c)
 	settings := addSettingFlags(c, "store", "data-dir", "meta-url", "meta-cacert", "meta-cert", "meta-key", "meta-user")
+	settings.say(c, "store", "the bucket to check, as a URL; it is only read")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		asJSON, err := output.json(c)
 		if err != nil {

@@ -83,6 +83,16 @@ func addSettingFlags(c *cobra.Command, keys ...string) *serverFlags {
 	return f
 }
 
+// say gives the flag of a key words that are truer of a command than those of the server.
+func (f *serverFlags) say(c *cobra.Command, key, doc string) {
+	for _, d := range config.Definitions() {
+		if d.Key == key {
+			d.Doc = doc
+			c.Flags().Lookup(key).Usage = flagDoc(d)
+		}
+	}
+}
+
 // readProperties reads a server.properties; nothing if no file is named.
 func readProperties(name string) (map[string]string, error) {
 	if name == "" {

@@ -46,6 +46,8 @@ Without --execute nothing is changed: what would be made is told. With metadata 
 	c.Flags().BoolVar(&o.LeaveOut, "leave-out-damaged", false, "make streams again without objects and logs that are damaged or unclear")
 	output := addOutputFlag(c)
 	settings := addSettingFlags(c, "data-dir", "store", "node.id")
+	settings.say(c, "store", "the bucket that the cluster's streams were in, as a URL; without one no streams are made again. It is "+
+		"written to with --execute only")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		asJSON, err := output.json(c)
 		if err != nil {

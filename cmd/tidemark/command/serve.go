@@ -52,8 +52,7 @@ func serve(ctx context.Context, loaded *config.Loaded, out, errOut io.Writer) er
 		return err
 	}
 	if idle := unservedKeys(loaded); len(idle) > 0 {
-		logger.Warn("these settings have no effect: this version serves neither Arrow Flight nor an object store",
-			"settings", idle)
+		logger.Warn("these settings have no effect: this version does not serve Arrow Flight", "settings", idle)
 	}
 	allowed := machineLimits(server)
 	allowed.apply(server, logger)
@@ -86,7 +85,7 @@ func unservedKeys(loaded *config.Loaded) []string {
 	var keys []string
 	for _, v := range loaded.Values {
 		switch v.Key {
-		case "flight-listen", "flight-advertise", "store":
+		case "flight-listen", "flight-advertise":
 			if v.Source != config.DefaultSource && v.Value != "" {
 				keys = append(keys, v.Key)
 			}

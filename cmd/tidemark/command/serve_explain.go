@@ -17,6 +17,7 @@ import (
 func explainStart(server config.Server, err error) error {
 	var exposed *node.ExposedError
 	var listening *net.OpError
+	var store *node.StoreError
 	var file *fs.PathError
 	var cause syscall.Errno
 	switch {
@@ -26,6 +27,8 @@ func explainStart(server config.Server, err error) error {
 	case errors.As(err, &exposed):
 		return fmt.Errorf("%s can be reached from other machines, and whoever reaches it can read and write everything; "+
 			"listen on loopback, or say that you mean it with --insecure-listen", exposed.Address)
+	case errors.As(err, &store): // before the addresses: a bucket may be one that cannot be connected to
+		return fmt.Errorf("%w; mend it, name another with --store, or leave --store out", err)
 	case errors.As(err, &listening):
 		return explainListen(server, listening, err)
 	case errors.As(err, &file) && errors.As(err, &cause):

@@ -201,6 +201,8 @@ func nodeSettings(s config.Server, l limits) node.Config {
 		HTTP:                     s.HTTPListen,
 		InsecureListen:           s.InsecureListen,
 		MetaStore:                metaStore(s),
+		Store:                    s.Store,
+		MemoryLimit:              l.memory,
 		TopicDefaults:            topicDefaults(s),
 		TopicPatterns:            topicPatterns(s),
 		NumPartitions:            s.NumPartitions,

@@ -1,0 +1,191 @@
+package node
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-io/tidemark/meta"
+	"github.com/tidemark-io/tidemark/meta/metatest"
+	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/objstore/faultstore"
+	"github.com/tidemark-io/tidemark/objstore/mem"
+	"github.com/tidemark-io/tidemark/observe"
+	"github.com/tidemark-io/tidemark/stream"
+	streamcatalog "github.com/tidemark-io/tidemark/stream/catalog"
+)
+
+// heard are the take-overs that a node told of.
+type heard struct {
+	mu     sync.Mutex
+	events []observe.TakeOverEvent
+	came   chan struct{} // receives with each
+}
+
+// hear has a node tell of its take-overs. It is called before the node has an engine.
+func hear(n *streamNode) *heard {
+	h := &heard{came: make(chan struct{}, 1000)}
+	n.observe = func(func() observe.StreamState) observe.StreamEvents {
+		return observe.StreamEvents{TakeOver: func(e observe.TakeOverEvent) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			e.Took = 0
+			h.events = append(h.events, e)
+			h.came <- struct{}{}
+		}}
+	}
+	return h
+}
+
+func (h *heard) all() []observe.TakeOverEvent {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.events
+}
+
+// kill ends a node as by kill -9: nothing is closed, its liveness key and its lease expire, and its store does nothing more.
+func (n *streamNode) kill(t *testing.T, store *faultstore.Store) {
+	t.Helper()
+	n.killed = true
+	store.SetInjector(faultstore.Always(faultstore.Fault{Err: objstore.ErrDenied}))
+	n.dead.end()
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if n.engine != nil {
+		require.Error(t, n.engine.Close(ended))
+	}
+	n.member.Close()
+	require.NoError(t, n.log.Close())
+}
+
+// until waits until a node's view of the metadata is as wanted.
+func until(t *testing.T, n *streamNode, wanted func(*meta.State) bool) {
+	t.Helper()
+	for {
+		changed := n.log.Changes()
+		if wanted(n.log.View()) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-time.After(time.Minute):
+			require.FailNow(t, "the metadata did not become what was waited for")
+		}
+	}
+}
+
+func tookOver(id int32) func(*meta.State) bool {
+	return func(s *meta.State) bool {
+		node, known := s.Node(id)
+		return known && node.WALEpoch < 0
+	}
+}
+
+func TestU03_TheLogOfADeadNodeIsTakenOverByTheHolderOfTheLease(t *testing.T) {
+	storage, bucket := metatest.NewMemory("c"), mem.NewBucket(time.Now)
+	first := newStreamNodeOf(t, 1, storage, func() objstore.Store { return bucket.Open() })
+	told := hear(first)
+	faults := faultstore.New(bucket.Open(), nil)
+	second := newStreamNodeOf(t, 2, storage, func() objstore.Store { return faults })
+
+	e, err := first.get(t.Context())
+	require.NoError(t, err)
+	e2, err := second.get(t.Context())
+	require.NoError(t, err)
+	id := write(t, e2)
+	require.Empty(t, first.deadLogs(), "it lives")
+	second.kill(t, faults)
+
+	until(t, first, tookOver(2))
+	<-told.came
+	require.Equal(t, []observe.TakeOverEvent{{Node: 2, Try: 1}}, told.all())
+	row, _ := first.log.View().Stream(id)
+	require.Equal(t, []any{int64(3), false}, []any{row.End, row.Opened}, "what was acknowledged is committed")
+	s, err := e.OpenStream(t.Context(), id, 2)
+	require.NoError(t, err)
+	got, err := s.Fetch(t.Context(), stream.FetchRequest{Start: 0, End: 3, MaxBytes: 100})
+	require.NoError(t, err)
+	require.Equal(t, "three", string(got.Records[0].Payload))
+	require.Empty(t, first.deadLogs())
+}
+
+func TestATakeOverThatFailsIsTriedAgain(t *testing.T) {
+	storage, bucket := metatest.NewMemory("c"), mem.NewBucket(time.Now)
+	mine, faults := faultstore.New(bucket.Open(), nil), faultstore.New(bucket.Open(), nil)
+	first := newStreamNodeOf(t, 1, storage, func() objstore.Store { return mine })
+	told := hear(first)
+	second := newStreamNodeOf(t, 2, storage, func() objstore.Store { return faults })
+	_, err := first.get(t.Context())
+	require.NoError(t, err)
+	e2, err := second.get(t.Context())
+	require.NoError(t, err)
+	write(t, e2)
+	theirs := streamcatalogPrefix(2)
+	failing := 2
+	mine.SetInjector(func(op faultstore.Op) faultstore.Fault {
+		if op.Kind == objstore.OpList && op.Key == theirs && failing > 0 {
+			failing--
+			return faultstore.Fault{Err: objstore.ErrDenied}
+		}
+		return faultstore.Fault{}
+	})
+	second.kill(t, faults)
+	until(t, first, tookOver(2))
+	for range 3 {
+		<-told.came
+	}
+	var errs []bool
+	for i, e := range told.all() {
+		require.Equal(t, i+1, e.Try)
+		errs = append(errs, e.Err != nil)
+	}
+	require.Equal(t, []bool{true, true, false}, errs)
+	require.NoError(t, first.engine.Err(), "its own engine goes on")
+}
+
+// streamcatalogPrefix is what the keys of a node's log begin with.
+func streamcatalogPrefix(id streamcatalog.NodeID) string {
+	return stream.WALPrefix{Cluster: "c", Node: id}.String()
+}
+
+func TestATakeOverEndsWithTheLeaseAndTheNextHolderDoesIt(t *testing.T) {
+	storage, bucket := metatest.NewMemory("c"), mem.NewBucket(time.Now)
+	mine, faults := faultstore.New(bucket.Open(), nil), faultstore.New(bucket.Open(), nil)
+	first := newStreamNodeOf(t, 1, storage, func() objstore.Store { return mine })
+	told := hear(first)
+	second := newStreamNodeOf(t, 2, storage, func() objstore.Store { return faults })
+	third := newStreamNodeOf(t, 3, storage, func() objstore.Store { return bucket.Open() })
+	for _, n := range []*streamNode{first, second, third} {
+		_, err := n.get(t.Context())
+		require.NoError(t, err)
+	}
+	id := write(t, second.engine)
+	gate := faultstore.NewGate(func(op faultstore.Op) bool { return op.Kind == objstore.OpList && op.Key == streamcatalogPrefix(2) })
+	mine.SetInjector(gate.Inject)
+	second.kill(t, faults)
+	_, err := gate.Held(t.Context(), 1)
+	require.NoError(t, err)
+	require.True(t, storage.Expire(meta.LeaseKey))
+	<-told.came
+	require.ErrorIs(t, told.all()[0].Err, errLeaseLost)
+	gate.Open()
+	until(t, third, tookOver(2))
+	row, _ := third.log.View().Stream(id)
+	require.Equal(t, []any{int64(3), false}, []any{row.End, row.Opened})
+}
+
+func TestANodeWithoutAnEngineTakesNothingOver(t *testing.T) {
+	storage, bucket := metatest.NewMemory("c"), mem.NewBucket(time.Now)
+	first := newStreamNodeOf(t, 1, storage, func() objstore.Store { return bucket.Open() })
+	faults := faultstore.New(bucket.Open(), nil)
+	second := newStreamNodeOf(t, 2, storage, func() objstore.Store { return faults })
+	e, err := second.get(t.Context())
+	require.NoError(t, err)
+	write(t, e)
+	second.kill(t, faults)
+	require.Eventually(t, func() bool { return len(first.deadLogs()) == 1 }, time.Minute, time.Millisecond)
+	require.Zero(t, first.opened)
+}

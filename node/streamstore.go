@@ -1,0 +1,112 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"time"
+
+	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/objstore/cloud"
+	"github.com/tidemark-io/tidemark/objstore/dir"
+	"github.com/tidemark-io/tidemark/observe"
+)
+
+// objectsDir is the object store of a node whose configuration names none, in the data directory.
+const objectsDir = "tidemark-objects"
+
+// storeTime is how long a node waits for an object store that cannot be reached or asks to be left alone.
+const storeTime = 30 * time.Second
+
+// StoreError says that the object store cannot be used. It wraps an [*objstore.ProbeError] that names what it lacks, or what
+// opening it said.
+type StoreError struct {
+	Store string // without secrets; empty: it could not be opened, and Err says which
+	Err   error
+}
+
+// Error names the store and what is wrong with it.
+func (e *StoreError) Error() string {
+	var probe *objstore.ProbeError
+	switch {
+	case e.Store == "" || !errors.As(e.Err, &probe):
+		return fmt.Sprintf("the object store cannot be used: %v", e.Err)
+	case objstore.Retriable(e.Err) || errors.Is(e.Err, context.DeadlineExceeded):
+		return fmt.Sprintf("the object store %s does not answer: %s was asked for: %v", e.Store, probe.Feature, probe.Err)
+	case errors.Is(e.Err, objstore.ErrDenied):
+		return fmt.Sprintf("the object store %s denies access: %s was asked for: %v", e.Store, probe.Feature, probe.Err)
+	}
+	return fmt.Sprintf("the object store %s cannot be used: it lacks %s: %v", e.Store, probe.Feature, probe.Err)
+}
+
+// Unwrap returns the cause.
+func (e *StoreError) Unwrap() error { return e.Err }
+
+// openStreams makes what starts a stream engine when the first stream is asked for. A store that the configuration names is
+// opened and probed now: a server should not find out hours later that it cannot write there.
+func (n *Node) openStreams(ctx context.Context) error {
+	c := n.config
+	n.streams = newStreams(n.meta, n.member, streamOptions{
+		open:   n.openBucket,
+		config: streamConfig(c.MemoryLimit, c.memoryBudgets().streams, kindOfStore(c.Store)),
+		observe: func(state func() observe.StreamState) observe.StreamEvents {
+			observe.StreamsHeld(n.reg, state)
+			return observe.Streams(n.reg, n.log)
+		},
+	})
+	n.undo("streams", n.streams.close)
+	if c.Store == "" {
+		return nil
+	}
+	return n.streams.reach(ctx)
+}
+
+// openBucket opens the object store that the configuration names, or the one in the data directory. Metrics tell of it from
+// then on.
+func (n *Node) openBucket(ctx context.Context) (store objstore.Store, err error) {
+	name, local := path.Join(n.config.DataDir, objectsDir), true
+	if n.config.Store != "" {
+		if name, local, err = localPath(n.config.Store); err != nil {
+			return nil, err
+		}
+	}
+	if local {
+		store, err = dir.Open(n.config.FS, name)
+	} else {
+		store, err = cloud.Open(ctx, n.config.Store, cloud.Options{})
+	}
+	if err != nil {
+		return nil, err
+	}
+	n.storeEvents.Do(func() { n.storeCalled = observe.ObjectStore(n.reg, n.log) })
+	return objstore.Observed(store, n.storeCalled), nil
+}
+
+// probeStore asks a store for all that is needed, and asks again for as long as patience while it fails for now.
+func probeStore(ctx context.Context, store objstore.Store, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var failed error
+	for {
+		err := objstore.Probe(ctx, store)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil: // one that was cut short says less than the one before it
+			return cmp.Or(failed, err)
+		case !objstore.Retriable(err):
+			return err
+		}
+		failed = err
+		select {
+		case <-time.After(probeAgain):
+		case <-ctx.Done():
+			return failed
+		}
+	}
+}
+
+// probeAgain is the pause between two probes.
+const probeAgain = time.Second

@@ -1,0 +1,110 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-io/tidemark/meta/metatest"
+	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/objstore/faultstore"
+	"github.com/tidemark-io/tidemark/objstore/mem"
+	"github.com/tidemark-io/tidemark/vfs"
+	"github.com/tidemark-io/tidemark/vfs/memfs"
+)
+
+// storeNode opens a node over a file system, and returns it and what its metrics begin with.
+func storeNode(t *testing.T, fs vfs.FS, store string) (n *Node, families func() []string) {
+	t.Helper()
+	metadata := metatest.NewMemory("c").Join()
+	t.Cleanup(func() { require.NoError(t, metadata.Close()) })
+	n, err := Open(t.Context(), Config{
+		DataDir: "/data", FS: fs, Meta: metadata, Store: store, Kafka: []Listener{{Listen: "127.0.0.1:0"}}, MemoryLimit: 1 << 30,
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, n.Close(context.Background())) })
+	return n, func() (names []string) {
+		gathered, err := n.reg.Gather()
+		require.NoError(t, err)
+		for _, f := range gathered {
+			names = append(names, f.GetName())
+		}
+		return names
+	}
+}
+
+func TestAServerWithoutAStorePaysNothing(t *testing.T) {
+	fs := memfs.New()
+	n, families := storeNode(t, fs, "")
+	_, err := fs.Stat("/data/" + objectsDir)
+	require.Error(t, err)
+	for _, name := range families() {
+		require.NotContains(t, name, "tidemark_stream_")
+		require.NotContains(t, name, "tidemark_objstore_")
+	}
+	engine, err := n.streams.get(t.Context())
+	require.NoError(t, err)
+	write(t, engine)
+	_, err = fs.Stat("/data/" + objectsDir)
+	require.NoError(t, err)
+	require.Subset(t, families(), []string{
+		"tidemark_stream_streams", "tidemark_stream_appended_bytes_total", "tidemark_objstore_requests_total",
+	})
+}
+
+func TestAServerThatIsGivenAStoreProbesItAtItsStart(t *testing.T) {
+	fs := memfs.New()
+	n, families := storeNode(t, fs, "file:///objects")
+	require.Contains(t, families(), "tidemark_objstore_requests_total")
+	require.NotContains(t, families(), "tidemark_stream_streams", "there is none")
+	page, err := n.streams.store.List(t.Context(), objstore.ListRequest{})
+	require.NoError(t, err)
+	require.Empty(t, page.Objects, "the probe leaves nothing")
+	require.Equal(t, streamConfig(1<<30, n.config.memoryBudgets().streams, localStore), n.streams.config)
+}
+
+func TestAStoreThatLacksSomethingIsNamedAndSoIsWhatItLacks(t *testing.T) {
+	for want, fault := range map[string]faultstore.Injector{
+		`the object store mem:// cannot be used: it lacks put-if-absent: `: faultstore.When(
+			faultstore.Matching(objstore.OpPutIfAbsent, "*/*"), faultstore.Always(faultstore.Fault{Err: errors.New("not implemented")})),
+		`the object store mem:// denies access: put was asked for: `: faultstore.Always(faultstore.Fault{Err: objstore.ErrDenied}),
+	} {
+		s := newStreams(nil, nil, streamOptions{open: func(context.Context) (objstore.Store, error) {
+			return faultstore.New(mem.New(), fault), nil
+		}})
+		err := s.reach(t.Context())
+		var store *StoreError
+		require.ErrorAs(t, err, &store)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestAStoreThatDoesNotAnswerIsWaitedForUntilTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		failing := 3
+		s := newStreams(nil, nil, streamOptions{open: func(context.Context) (objstore.Store, error) {
+			return faultstore.New(mem.New(), func(faultstore.Op) faultstore.Fault {
+				if failing > 0 {
+					failing--
+					return faultstore.Fault{Err: objstore.ErrTransient}
+				}
+				return faultstore.Fault{}
+			}), nil
+		}})
+		require.NoError(t, s.reach(t.Context()))
+		require.Less(t, time.Since(began), storeTime)
+
+		failing = 1 << 30
+		s.store = nil
+		began = time.Now()
+		err := s.reach(t.Context())
+		require.ErrorContains(t, err, "the object store mem:// does not answer: put was asked for: ")
+		require.ErrorIs(t, err, objstore.ErrTransient)
+		require.Equal(t, storeTime, time.Since(began))
+	})
+}
