@@ -82,18 +82,22 @@ func (s *streams) take(ctx context.Context) (done func(), err error) {
 	return sync.OnceFunc(func() { s.turn <- struct{}{} }), nil
 }
 
-// reach opens the bucket, if it is not open, and makes sure that it does all that is needed. While it cannot be reached, or
-// asks to be left alone, reach asks again, for storeTime. The error is a [*StoreError].
+// reach opens the bucket, if it is not open, and makes sure that it does all that is needed and is the cluster's. While it
+// cannot be reached, or asks to be left alone, reach asks again, for storeTime. The error is a [*StoreError] or a
+// [*WrongStoreError].
 func (s *streams) reach(ctx context.Context) error {
 	done, err := s.take(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	return s.openStore(ctx)
+	if err := s.openStore(ctx); err != nil {
+		return err
+	}
+	return s.checkBucket(ctx)
 }
 
-// openStore is reach for who has the turn.
+// openStore opens the bucket and makes sure that it does all that is needed. The caller has the turn.
 func (s *streams) openStore(ctx context.Context) error {
 	if s.store != nil {
 		return nil
@@ -119,6 +123,9 @@ func (s *streams) start(ctx context.Context) error {
 		return err
 	}
 	if err := s.openStore(ctx); err != nil {
+		return err
+	}
+	if err := s.markBucket(ctx); err != nil {
 		return err
 	}
 	if s.begun == s.member.Epoch() {

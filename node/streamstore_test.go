@@ -76,7 +76,7 @@ func TestAStoreThatLacksSomethingIsNamedAndSoIsWhatItLacks(t *testing.T) {
 		s := newStreams(nil, nil, streamOptions{open: func(context.Context) (objstore.Store, error) {
 			return faultstore.New(mem.New(), fault), nil
 		}})
-		err := s.reach(t.Context())
+		err := s.openStore(t.Context())
 		var store *StoreError
 		require.ErrorAs(t, err, &store)
 		require.ErrorContains(t, err, want)
@@ -96,15 +96,38 @@ func TestAStoreThatDoesNotAnswerIsWaitedForUntilTheDeadline(t *testing.T) {
 				return faultstore.Fault{}
 			}), nil
 		}})
-		require.NoError(t, s.reach(t.Context()))
+		require.NoError(t, s.openStore(t.Context()))
 		require.Less(t, time.Since(began), storeTime)
 
 		failing = 1 << 30
 		s.store = nil
 		began = time.Now()
-		err := s.reach(t.Context())
+		err := s.openStore(t.Context())
 		require.ErrorContains(t, err, "the object store mem:// does not answer: put was asked for: ")
 		require.ErrorIs(t, err, objstore.ErrTransient)
 		require.Equal(t, storeTime, time.Since(began))
 	})
+}
+
+func TestAnotherStoreThanTheClustersIsRefused(t *testing.T) {
+	storage, right, wrong := metatest.NewMemory("c"), mem.NewBucket(time.Now), mem.NewBucket(time.Now)
+	faults := faultstore.New(right.Open(), nil)
+	n := newStreamNode(t, storage, func() objstore.Store { return faults })
+	e, err := n.get(t.Context())
+	require.NoError(t, err)
+	id := write(t, e)
+	n.kill(t, faults)
+
+	strayed := newStreamNodeOf(t, 2, storage, func() objstore.Store { return wrong.Open() })
+	for range 2 {
+		var other *WrongStoreError
+		require.ErrorAs(t, strayed.reach(t.Context()), &other)
+		_, err = strayed.get(t.Context())
+		require.ErrorAs(t, err, &other, "its engine would close a log that it cannot see")
+	}
+	back := newStreamNode(t, storage, func() objstore.Store { return right.Open() })
+	_, err = back.get(t.Context())
+	require.NoError(t, err)
+	row, _ := back.log.View().Stream(id)
+	require.EqualValues(t, 3, row.End, "nothing was lost")
 }

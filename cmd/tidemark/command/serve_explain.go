@@ -18,6 +18,7 @@ func explainStart(server config.Server, err error) error {
 	var exposed *node.ExposedError
 	var listening *net.OpError
 	var store *node.StoreError
+	var wrong *node.WrongStoreError
 	var file *fs.PathError
 	var cause syscall.Errno
 	switch {
@@ -29,6 +30,8 @@ func explainStart(server config.Server, err error) error {
 			"listen on loopback, or say that you mean it with --insecure-listen", exposed.Address)
 	case errors.As(err, &store): // before the addresses: a bucket may be one that cannot be connected to
 		return fmt.Errorf("%w; mend it, name another with --store, or leave --store out", err)
+	case errors.As(err, &wrong):
+		return fmt.Errorf("%w; name that one with --store, or copy all of its objects here", err)
 	case errors.As(err, &listening):
 		return explainListen(server, listening, err)
 	case errors.As(err, &file) && errors.As(err, &cause):
