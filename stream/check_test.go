@@ -369,6 +369,7 @@ var theWaysToBreak = map[string]broken{
 	"an object of an old epoch": {kind: FoundLeftover, deep: false, do: func(h *healthy) {
 		object := EncodeWALObject(WALHeader{Node: 1, Epoch: 0, Trim: -1}, []Record{Sentinel()})
 		require.NoError(h, h.base.Put(h.Context(), h.prefix.Key(WALKey{Epoch: 0, Start: Window}), object))
+		require.NoError(h, h.base.Delete(h.Context(), h.prefix.Key(WALKey{Epoch: 0})), "the fence below it, for as long as which it would be kept")
 	}},
 	"a header that is not the key's": {kind: FoundBadWAL, deep: false, do: func(h *healthy) { h.change(h.walKey(h.windows[1]), flipAt(31)) }},
 	"an object of the log is cut off": {kind: FoundBadWAL, deep: false, do: func(h *healthy) {

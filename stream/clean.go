@@ -28,7 +28,10 @@ type cleanerOptions struct {
 	data      objstore.Store
 	namespace string
 	// leads reports whether this node holds the metadata lease: only then rounds run by themselves. nil is always.
-	leads  func() bool
+	leads func() bool
+	// owns fails if the bucket shows that another process has the node. It is asked before anything is deleted; nil is no
+	// question.
+	owns   func(context.Context) error
 	events Events
 	cfg    Config
 }
@@ -71,6 +74,11 @@ func (c *cleaner) round(ctx context.Context) (CleanedEvent, error) {
 		return done, err
 	}
 	fresh, again := c.due(c.catalog.View())
+	if c.owns != nil && len(fresh)+len(again) > 0 {
+		if err := c.owns(ctx); err != nil {
+			return done, err
+		}
+	}
 	for step := range slices.Chunk(fresh, cleanStep) {
 		err = cmp.Or(err, c.step(ctx, step, &done))
 	}

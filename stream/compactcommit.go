@@ -46,9 +46,10 @@ func (c *compactor) settle(ctx context.Context, written []catalog.ObjectID, comm
 	}
 }
 
-// discard removes objects that will never be committed. What it fails to remove is removed when the ids expire.
+// discard removes objects that will never be committed, unless another process may have objects of the same ids. What it
+// fails to remove is removed when the ids expire.
 func (c *compactor) discard(ctx context.Context, ids []catalog.ObjectID) {
-	if len(ids) == 0 || ctx.Err() != nil {
+	if len(ids) == 0 || ctx.Err() != nil || c.owns != nil && c.owns(ctx) != nil {
 		return
 	}
 	keys := make([]string, len(ids))
@@ -56,4 +57,12 @@ func (c *compactor) discard(ctx context.Context, ids []catalog.ObjectID) {
 		keys[i] = DataKey(c.namespace, id)
 	}
 	_ = c.data.Delete(ctx, keys...)
+}
+
+// discardUnless is discard after an error of a write, unless that says that others have written there.
+func (c *compactor) discardUnless(ctx context.Context, err error, ids ...catalog.ObjectID) {
+	var taken *ObjectTakenError
+	if !errors.As(err, &taken) {
+		c.discard(ctx, ids)
+	}
 }

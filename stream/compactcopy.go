@@ -172,7 +172,7 @@ func (o *objectCopier) write(ctx context.Context, b []byte) (err error) {
 		return nil
 	}
 	if o.upload == nil {
-		if o.upload, err = o.data.Create(ctx, DataKey(o.namespace, o.id)); err != nil {
+		if o.upload, err = createData(ctx, o.data, DataKey(o.namespace, o.id), false); err != nil {
 			return err
 		}
 	}
@@ -196,7 +196,7 @@ func (o *objectCopier) finish(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	if o.upload == nil {
-		return o.position, o.data.Put(ctx, DataKey(o.namespace, o.id), o.buf)
+		return o.position, putData(ctx, o.data, DataKey(o.namespace, o.id), o.buf)
 	}
 	if err := o.send(); err != nil {
 		return 0, err

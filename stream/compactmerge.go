@@ -28,7 +28,7 @@ func (c *compactor) merge(ctx context.Context, v streamView, group []catalog.Str
 		return err
 	}
 	if change.Size, err = c.copyBlocks(ctx, change.Object, blocks); err != nil {
-		c.discard(ctx, []catalog.ObjectID{change.Object})
+		c.discardUnless(ctx, err, change.Object)
 		return c.skipDamagedSource(v.ID, change.Sources, err)
 	}
 	return c.commitObjects(ctx, "minor", change, moved{planOutput{blocks: blocks}.bytes(), change.Size, begun})
@@ -92,7 +92,7 @@ func (c *compactor) link(ctx context.Context, v streamView, kind string, group [
 		return err
 	}
 	if err := c.put(ctx, change.Object, b); err != nil {
-		c.discard(ctx, []catalog.ObjectID{change.Object})
+		c.discardUnless(ctx, err, change.Object)
 		return err
 	}
 	return c.commitObjects(ctx, kind, change, moved{0, int64(len(b)), begun})
@@ -124,7 +124,7 @@ func (c *compactor) put(ctx context.Context, id catalog.ObjectID, b []byte) erro
 	if err := c.throttle.wait(ctx, int64(len(b))); err != nil {
 		return err
 	}
-	return c.data.Put(ctx, DataKey(c.namespace, id), b)
+	return putData(ctx, c.data, DataKey(c.namespace, id), b)
 }
 
 // moved is what a compaction read and wrote, besides indexes, and when it began.

@@ -49,7 +49,7 @@ func (c *compactor) ends(ctx context.Context, err error, stop func()) bool {
 	switch {
 	case ctx.Err() != nil:
 		return true
-	case errors.Is(err, catalog.ErrNodeEpochMismatch):
+	case errors.Is(err, catalog.ErrNodeEpochMismatch), errors.Is(err, ErrEngineFailed):
 		stop()
 		if c.fenced != nil {
 			c.fenced(err)

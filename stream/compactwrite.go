@@ -30,7 +30,7 @@ func (c *compactor) carryOut(ctx context.Context, v catalog.View, kind string, p
 		err = checkCovered(liveRanges(v, plan.sources), w.commit)
 	}
 	if err != nil {
-		c.discard(ctx, w.ids)
+		c.discardUnless(ctx, err, w.ids...)
 	} else {
 		err = c.settle(ctx, w.ids, func() error { return c.catalog.Commit(ctx, c.node, w.commit) })
 	}

@@ -1,6 +1,9 @@
 package stream
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // Upload returns when everything that was acknowledged before the call is in committed objects. Calls that come together
 // are served by one upload. After a context error the upload goes on.
@@ -21,15 +24,24 @@ func (e *Engine) Compact(ctx context.Context) error {
 	for more := true; more; {
 		var err error
 		if more, err = e.compact.setRound(ctx); err != nil {
-			return e.refusal(err)
+			return e.compactionFailed(err)
 		}
 	}
 	for _, s := range e.openStreams() {
 		if err := e.compact.objectRound(ctx, s.id, true); err != nil {
-			return e.refusal(err)
+			return e.compactionFailed(err)
 		}
 	}
 	return nil
+}
+
+// compactionFailed is the error of a round, after the engine was told of one that ends it.
+func (e *Engine) compactionFailed(err error) error {
+	if errors.Is(err, ErrEngineFailed) {
+		e.fail(err)
+		return err
+	}
+	return e.refusal(err)
 }
 
 // Clean runs a round of the cleaner now, whoever holds the lease (6.5): it gives up reserved ids whose time has passed, and
@@ -47,14 +59,38 @@ func (e *Engine) startMaintenance() {
 	o := e.options
 	e.compact = newCompactor(compactorOptions{
 		catalog: o.Catalog, data: o.Data, namespace: o.Namespace, node: e.node, adopts: o.Adopts, fenced: e.fenced,
-		events: o.Events, cfg: o.Config,
+		owns: e.owns, events: o.Events, cfg: o.Config,
 	})
 	e.clean = newCleaner(cleanerOptions{
-		catalog: o.Catalog, data: o.Data, namespace: o.Namespace, leads: o.Leads, events: o.Events, cfg: o.Config,
+		catalog: o.Catalog, data: o.Data, namespace: o.Namespace, leads: o.Leads, owns: e.owns,
+		events: o.Events, cfg: o.Config,
 	})
 	e.all.Go(func() { e.compact.run(e.ctx) })
 	e.all.Go(func() { e.clean.run(e.ctx) })
 }
 
-// fenced is told by compaction that the node has a newer epoch.
-func (e *Engine) fenced(err error) { _ = e.refusal(err) }
+// fenced is told by compaction that the node has a newer epoch, or that its ids are given out elsewhere.
+func (e *Engine) fenced(err error) { _ = e.compactionFailed(err) }
+
+// owns fails if the WAL bucket shows that another process has the node: metadata cannot tell when that one has a copy of them
+// (row F45). Such a process has fenced this one's log, or has objects of a later epoch, or of this one where its next object
+// would be. Objects must not be deleted then: the other one may live on them. It costs one listing.
+//
+// Of two copies of metadata that were closed cleanly, opened under the same epoch, neither is known to the other until one of
+// them has appended.
+func (e *Engine) owns(ctx context.Context) error {
+	listed, err := listAll(ctx, e.options.WAL, e.prefix.String())
+	if err != nil {
+		return err
+	}
+	next := e.wal.nextWindow() // after the listing: what this engine had stored by then lies below
+	for _, o := range listed {
+		key, err := e.prefix.Parse(o.Key)
+		if err == nil && (key.Epoch > e.node.Epoch || key.Epoch == e.node.Epoch && key.Start >= next) {
+			fenced := &WALFencedError{Key: o.Key, ByEpoch: key.Epoch}
+			e.fail(fenced)
+			return fenced
+		}
+	}
+	return nil
+}

@@ -86,6 +86,10 @@ func (s *patientStore) Put(ctx context.Context, key string, data []byte) error {
 	return s.do(ctx, objstore.OpPut, key, func() error { return s.Store.Put(ctx, key, data) })
 }
 
+func (s *patientStore) PutIfAbsent(ctx context.Context, key string, data []byte) error {
+	return s.do(ctx, objstore.OpPutIfAbsent, key, func() error { return s.Store.PutIfAbsent(ctx, key, data) })
+}
+
 func (s *patientStore) Create(ctx context.Context, key string) (u objstore.Upload, err error) {
 	err = s.do(ctx, objstore.OpCreate, key, func() error { u, err = s.Store.Create(ctx, key); return err })
 	return u, err

@@ -295,7 +295,7 @@ func TestKilledProcessesLoseNothing(t *testing.T) {
 	b := newLonelyBench(t)
 	for kill := range number(t, killsVariable, 4) {
 		c := b.start(1, false)
-		c.await(rand.IntN(400))
+		c.await(1 + rand.IntN(400)) // it has opened its engine
 		c.signal(syscall.SIGKILL)
 		c.end()
 		e, done := b.open(1)
@@ -319,7 +319,7 @@ func TestProcessesThatAreOvertakenLoseNothing(t *testing.T) {
 	b := newBench(t)
 	for takeover := range number(t, takeoversVariable, 4) {
 		c := b.start(1, false)
-		c.await(rand.IntN(400))
+		c.await(1 + rand.IntN(400)) // it has opened its engine
 		node := catalog.NodeID(1 + takeover%2)
 		e, done := b.open(node)
 		if node != 1 {

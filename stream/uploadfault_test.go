@@ -68,7 +68,7 @@ func TestF26_ACommitThatWasCompactedBeforeItsReplyIsNotWrittenAgain(t *testing.T
 		<-time.After(time.Minute)
 		require.Equal(t, []int64{1}, u.committedBlocks())
 		require.NoError(t, u.failure())
-		require.Equal(t, 1, u.store.Count(objstore.OpPut), "written once")
+		require.Equal(t, 1, u.store.Count(objstore.OpPutIfAbsent), "written once")
 	})
 }
 
@@ -505,4 +505,49 @@ func TestF09_UploadsUnderRandomFaults(t *testing.T) {
 				require.True(t, slices.IsSorted(u.committedBlocks()))
 			})
 	})
+}
+
+// TestF45_AnObjectThatIsThereAlreadyIsNotReplaced: a copy of the metadata gives out the same ids (row F45 of the matrix).
+func TestF45_AnObjectThatIsThereAlreadyIsNotReplaced(t *testing.T) {
+	for name, size := range map[string]int{"one put": 100, "an upload in parts": 300 << 10} {
+		t.Run(name, func(t *testing.T) {
+			runUpload(t, func(cfg *Config) { cfg.ObjectPartSize = 200 << 10 }, func(t *testing.T, u *uploadTest) {
+				key := DataKey(DefaultNamespace, 0)
+				require.NoError(t, u.store.Put(t.Context(), key, []byte("another process's")))
+				u.addBlock(size, 1)
+				var taken *ObjectTakenError
+				require.ErrorAs(t, u.failure(), &taken)
+				require.Equal(t, key, taken.Key)
+				require.ErrorIs(t, u.failure(), ErrEngineFailed)
+				found, err := u.store.Get(t.Context(), key)
+				require.NoError(t, err)
+				require.Equal(t, "another process's", string(found))
+				require.Zero(t, u.store.Count(objstore.OpDelete))
+				require.Equal(t, []string{"prepare 1"}, u.memory.log(), "no commit")
+			})
+		})
+	}
+}
+
+// TestAnObjectOfAnEarlierTryIsTaken: the store wrote it and its answer was lost.
+func TestAnObjectOfAnEarlierTryIsTaken(t *testing.T) {
+	for name, kind := range map[string]objstore.Op{"one put": objstore.OpPutIfAbsent, "an upload in parts": objstore.OpFinish} {
+		t.Run(name, func(t *testing.T) {
+			runUpload(t, func(cfg *Config) { cfg.ObjectPartSize = 200 << 10 }, func(t *testing.T, u *uploadTest) {
+				once := faultstore.Fault{Err: objstore.ErrTransient, After: true}
+				u.store.SetInjector(faultstore.When(func(op faultstore.Op) bool { return op.Kind == kind }, func(op faultstore.Op) faultstore.Fault {
+					u.store.SetInjector(nil)
+					return once
+				}))
+				size := 100
+				if kind == objstore.OpFinish {
+					size = 300 << 10
+				}
+				u.addBlock(size, 1)
+				<-time.After(time.Minute)
+				require.Equal(t, []int64{0}, u.committedBlocks())
+				require.Equal(t, []int64{0}, u.stored()[1])
+			})
+		})
+	}
 }

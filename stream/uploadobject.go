@@ -20,7 +20,7 @@ func (u *uploader) writeObject(ctx context.Context, b *cacheBlock, plan objectPl
 	}
 	key := DataKey(u.namespace, plan.id)
 	for try := 0; ; try++ {
-		written, err := u.writeOnce(ctx, key, b, plan)
+		written, err := u.writeOnce(ctx, key, b, plan, try > 0)
 		if err == nil || ctx.Err() != nil {
 			return written, err
 		}
@@ -35,13 +35,17 @@ func (u *uploader) writeObject(ctx context.Context, b *cacheBlock, plan objectPl
 	}
 }
 
-// isDefinitive reports whether a store will never take what it refused (3.5).
+// isDefinitive reports whether a store will never take what it refused (3.5), or has something else there.
 func isDefinitive(err error) bool {
-	return errors.Is(err, objstore.ErrDenied) || errors.Is(err, objstore.ErrInvalid) || errors.Is(err, ErrOrdering)
+	var taken *ObjectTakenError
+	return errors.As(err, &taken) || errors.Is(err, objstore.ErrDenied) || errors.Is(err, objstore.ErrInvalid) || errors.Is(err, ErrOrdering)
 }
 
-// writeOnce is one try: a plain put if the object is smaller than a part, otherwise an upload in parts (OBJ-6).
-func (u *uploader) writeOnce(ctx context.Context, key string, b *cacheBlock, plan objectPlan) (writtenObject, error) {
+// writeOnce is one try: one put if the object is smaller than a part, otherwise an upload in parts (OBJ-6). Neither replaces
+// an object that is not of an earlier try.
+func (u *uploader) writeOnce(
+	ctx context.Context, key string, b *cacheBlock, plan objectPlan, again bool,
+) (writtenObject, error) {
 	size := 0
 	for _, id := range plan.streams {
 		size += encodedSize(b.runs[id], u.cfg.ObjectBlockSize)
@@ -56,9 +60,9 @@ func (u *uploader) writeOnce(ctx context.Context, key string, b *cacheBlock, pla
 		if err := u.rate.wait(ctx, written.size); err != nil {
 			return written, err
 		}
-		return written, u.data.Put(ctx, key, buf.Bytes())
+		return written, putData(ctx, u.data, key, buf.Bytes())
 	}
-	upload, err := u.data.Create(ctx, key)
+	upload, err := createData(ctx, u.data, key, again)
 	if err != nil {
 		return writtenObject{}, err
 	}

@@ -26,7 +26,7 @@ func TestUP2_RecoveryWritesTwoBlocksAtOnceAndCommitsThemInTheirOrder(t *testing.
 	runCluster(t, func(c *cluster) {
 		s := inBlocks(c)
 		next := c.prepare()
-		gate := faultstore.NewGate(func(op faultstore.Op) bool { return op.Kind == objstore.OpPut })
+		gate := faultstore.NewGate(func(op faultstore.Op) bool { return op.Kind == objstore.OpPutIfAbsent })
 		next.data.SetInjector(gate.Inject)
 		opened := make(chan error, 1)
 		go func() { opened <- next.open(5) }()
@@ -53,7 +53,7 @@ func TestWAL30_ABlockThatCannotBeWrittenEndsTheRecoveryAndTheNextOneGoesOn(t *te
 		runCluster(t, func(c *cluster) {
 			s := inBlocks(c)
 			next := c.prepare()
-			puts := func(op faultstore.Op) bool { return op.Kind == objstore.OpPut }
+			puts := func(op faultstore.Op) bool { return op.Kind == objstore.OpPutIfAbsent }
 			next.data.SetInjector(faultstore.When(puts, faultstore.FailNth(block, objstore.ErrDenied)))
 			require.ErrorIs(c, next.open(5), objstore.ErrDenied)
 			row, _ := c.catalog.View().Stream(s.ID())

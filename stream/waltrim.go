@@ -12,11 +12,15 @@ import (
 // walLedger knows which objects of this epoch's WAL are stored, up to where their records are committed, and which of them
 // may therefore go (3.7). It does no I/O and reads no clock; its owner locks it.
 //
-//	             trim, persisted in a later object
-//	[covered] [covered] | [acknowledged] [acknowledged] [newest]
-//	 deletable                                           never: it carries the trim
+//	                     trim, persisted in a later object
+//	[first] [covered] [covered] | [acknowledged] [acknowledged] [newest]
+//	 never   deletable                                           never: it carries the trim
+//
+// The first object stays as long as the epoch: a process that has the same epoch, since metadata were copied or went back in
+// time, begins where this one began, and must meet what this one wrote.
 type walLedger struct {
 	objects   []walStored // those that are not deleted, in the order of their windows
+	first     int64       // the window of the first object, -1 before there is one
 	trim      int64       // the newest record below which, and with which, everything is committed
 	persisted int64       // the greatest trim offset that an acknowledged object carries
 }
@@ -31,7 +35,7 @@ type walStored struct {
 	lastAcked int64
 }
 
-func newWALLedger() *walLedger { return &walLedger{trim: -1, persisted: -1} }
+func newWALLedger() *walLedger { return &walLedger{first: -1, trim: -1, persisted: -1} }
 
 // stored notes an object that is acknowledged.
 func (l *walLedger) stored(g *walGroup) {
@@ -43,6 +47,9 @@ func (l *walLedger) stored(g *walGroup) {
 		}
 	}
 	l.objects = append(l.objects, o)
+	if l.first < 0 {
+		l.first = o.window
+	}
 	l.persisted = max(l.persisted, g.trim)
 }
 
@@ -64,11 +71,11 @@ func (l *walLedger) committed(offset int64) (trim int64, moved bool) {
 }
 
 // deletable returns the windows whose objects may be removed: a later object that is acknowledged carries a trim offset
-// that covers them (WAL-21). The newest one stays (WAL-22).
+// that covers them (WAL-21). The newest one stays (WAL-22), and so does the first one.
 func (l *walLedger) deletable() []int64 {
 	var windows []int64
 	for _, o := range l.objects[:max(0, len(l.objects)-1)] {
-		if o.last <= l.persisted {
+		if o.last <= l.persisted && o.window != l.first {
 			windows = append(windows, o.window)
 		}
 	}
