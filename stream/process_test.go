@@ -13,12 +13,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-io/tidemark/objstore"
 	"github.com/tidemark-io/tidemark/objstore/dir"
 	"github.com/tidemark-io/tidemark/stream"
 	"github.com/tidemark-io/tidemark/stream/catalog"
@@ -46,6 +48,9 @@ type orders struct {
 	Tag string
 	// Quiet children do nothing but append: they meet metadata no more once they are open.
 	Quiet bool
+	// MaxPutAge, unless it is 0, is how old a proof of the node's epoch may be. Proofs then come from the catalog; otherwise
+	// the child believes at any time that it is the node.
+	MaxPutAge time.Duration
 }
 
 // bench is a store in a directory and a catalog at a socket, which several processes share.
@@ -56,6 +61,8 @@ type bench struct {
 	streams                []catalog.StreamID
 	acked                  []ackLine // of all children, in no order
 	tags                   int
+	config                 stream.Config // of the engines in this process
+	maxPutAge              time.Duration // of children
 }
 
 // ackLine is an append that a child says was acknowledged.
@@ -86,7 +93,7 @@ func newBench(t *testing.T) *bench {
 	sockets, err := os.MkdirTemp("", "tidemark") // a socket's path is short
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
-	b := &bench{T: t, root: root, socket: filepath.Join(sockets, "s"), catalog: catalogtest.NewMemory(time.Now)}
+	b := &bench{T: t, root: root, socket: filepath.Join(sockets, "s"), catalog: catalogtest.NewMemory(time.Now), config: processConfig()}
 	serveCatalog(t, b.catalog, b.socket)
 	b.fill()
 	return b
@@ -94,7 +101,7 @@ func newBench(t *testing.T) *bench {
 
 // newLonelyBench is a bench with the real metadata log, which one process at a time has.
 func newLonelyBench(t *testing.T) *bench {
-	b := &bench{T: t, root: t.TempDir(), metadata: t.TempDir()}
+	b := &bench{T: t, root: t.TempDir(), metadata: t.TempDir(), config: processConfig()}
 	b.fill()
 	return b
 }
@@ -121,7 +128,7 @@ func (b *bench) open(node catalog.NodeID) (e *stream.Engine, done func()) {
 	store, err := dir.Open(vfs.OS(), b.root)
 	require.NoError(b, err)
 	e, err = stream.Open(b.Context(), stream.Options{
-		Catalog: b.catalog, Node: node, Cluster: "processes", WAL: store, Data: store, Proof: time.Now, Config: processConfig(),
+		Catalog: b.catalog, Node: node, Cluster: "processes", WAL: store, Data: store, Proof: time.Now, Config: b.config,
 	})
 	require.NoError(b, err)
 	return e, func() {
@@ -146,7 +153,7 @@ type child struct {
 func (b *bench) start(node catalog.NodeID, quiet bool) *child {
 	b.Helper()
 	b.tags++
-	text, err := json.Marshal(orders{Socket: b.socket, Metadata: b.metadata, Store: b.root, Node: node, Tag: fmt.Sprintf("child %d", b.tags), Quiet: quiet})
+	text, err := json.Marshal(orders{Socket: b.socket, Metadata: b.metadata, Store: b.root, Node: node, Tag: fmt.Sprintf("child %d", b.tags), Quiet: quiet, MaxPutAge: b.maxPutAge})
 	require.NoError(b, err)
 	c := &child{Cmd: exec.Command(os.Args[0], "-test.run=^TestTheChild$"), b: b, node: node, more: make(chan struct{}, 1)}
 	c.Env = append(os.Environ(), childVariable+"="+string(text))
@@ -409,11 +416,15 @@ func TestF08_APausedWriterAcknowledgesNothingAfterATakeover(t *testing.T) {
 	require.Contains(t, failed, "was fenced at", "by the store alone")
 }
 
-// TestF34_FencesDoNotDependOnWhatTheCleanerLeaves: the new owner appends, uploads, compacts and cleans without grace before
-// the paused one goes on.
+// TestF34_FencesDoNotDependOnWhatTheCleanerLeaves: the new owner appends, uploads, compacts and cleans without any grace, and
+// the fence has grown old and is deleted, before the paused one goes on. Nothing in the bucket tells it any more that it was
+// taken over. But the last proof that it has of its epoch has become too old by then: longer than that fences are kept.
 func TestF34_FencesDoNotDependOnWhatTheCleanerLeaves(t *testing.T) {
 	b := newBench(t)
-	b.overtake(false, func(e *stream.Engine, streams []*stream.Stream) {
+	b.config.GCGrace = 0
+	b.config.WALMaxPutAge, b.config.WALFenceRetention = time.Second, 10*time.Second
+	b.maxPutAge = 3 * time.Second
+	failed := b.overtake(true, func(e *stream.Engine, streams []*stream.Stream) {
 		for i := range 50 {
 			b.appendTo(streams[i%len(streams)], 1000)
 			if i%5 == 0 {
@@ -422,7 +433,24 @@ func TestF34_FencesDoNotDependOnWhatTheCleanerLeaves(t *testing.T) {
 		}
 		require.NoError(t, e.Compact(t.Context()))
 		require.NoError(t, e.Clean(t.Context()))
+		for prefix := (stream.WALPrefix{Cluster: "processes", Node: 1}).String(); len(b.list(prefix)) > 0; {
+			<-time.After(20 * time.Millisecond) // until nothing of its log is left, the fence included
+		}
 	})
+	require.Contains(t, failed, "epoch was last known to be current", "by its own clock alone")
+}
+
+func (b *bench) list(prefix string) (keys []string) {
+	b.Helper()
+	store, err := dir.Open(vfs.OS(), b.root)
+	require.NoError(b, err)
+	defer store.Close()
+	page, err := store.List(b.Context(), objstore.ListRequest{Prefix: prefix})
+	require.NoError(b, err)
+	for _, o := range page.Objects {
+		keys = append(keys, o.Key)
+	}
+	return keys
 }
 
 // TestTheChild is the process that the tests above start. On its own it does nothing.
@@ -441,10 +469,21 @@ func TestTheChild(t *testing.T) {
 	if o.Quiet {
 		config.UploadInterval, config.CompactInterval, config.GCInterval = time.Hour, time.Hour, time.Hour
 	}
+	proof := time.Now
+	var proved atomic.Pointer[time.Time]
+	if o.MaxPutAge > 0 {
+		now := time.Now()
+		proved.Store(&now)
+		config.WALMaxPutAge = o.MaxPutAge
+		proof = func() time.Time { return *proved.Load() }
+	}
 	e, err := stream.Open(ctx, stream.Options{
-		Catalog: shared, Node: o.Node, Cluster: "processes", WAL: store, Data: store, Proof: time.Now, Config: config,
+		Catalog: shared, Node: o.Node, Cluster: "processes", WAL: store, Data: store, Proof: proof, Config: config,
 	})
 	require.NoError(t, err)
+	if o.MaxPutAge > 0 {
+		go prove(ctx, shared, e.Node(), &proved)
+	}
 	var writers sync.WaitGroup
 	for row := range shared.View().Streams() {
 		s, err := e.OpenStream(ctx, row.ID, row.Epoch+1)
@@ -458,6 +497,18 @@ func TestTheChild(t *testing.T) {
 	_ = e.Close(ctx)
 	_ = store.Close()
 	closed()
+}
+
+// prove keeps asking the catalog whether the node is still in its epoch, and notes since when that is known.
+func prove(ctx context.Context, c catalog.Catalog, n catalog.Node, proved *atomic.Pointer[time.Time]) {
+	for {
+		asked := time.Now()
+		if _, err := c.PrepareObjects(ctx, n, 1, time.Millisecond); err != nil {
+			return
+		}
+		proved.Store(&asked)
+		<-time.After(50 * time.Millisecond)
+	}
 }
 
 func (o orders) catalog(ctx context.Context, t *testing.T) (c catalog.Catalog, closed func()) {
