@@ -53,25 +53,24 @@ func (p *proposer) jump(ctx context.Context, head uint64) error {
 	return nil
 }
 
-// loadSnapshot takes over the newest snapshot if it is ahead of the state.
+// loadSnapshot takes over the newest snapshot if it is ahead of the state. One that is damaged is made again from the older one,
+// if all entries since are there (F41).
 func (p *proposer) loadSnapshot(ctx context.Context) error {
-	index, data, err := p.log.backend.Snapshot(ctx)
-	if err != nil {
+	index, s, bytes, err := newestSnapshot(ctx, p.log.backend)
+	if err != nil && index == 0 {
 		return err
 	}
-	p.snapshotDue = max(p.snapshotDue, index+p.log.o.SnapshotEvery)
-	if index <= p.state.index {
-		return nil
+	due := index + p.log.o.SnapshotEvery
+	if index > p.state.index && isDamaged(err) {
+		s, err = p.fallBack(ctx, index, err)
+		due = index + 1 // one that can be read again, soon
 	}
-	s, err := DecodeSnapshot(data)
-	if err == nil && s.index != index {
-		err = &FormatError{Offset: 5, Reason: "it is stored under another index than its own"}
-	}
-	if err != nil {
-		return &CorruptError{Where: p.log.backend.String(), Item: "snapshot", Index: index, Err: err}
+	p.snapshotDue = max(p.snapshotDue, due)
+	if index <= p.state.index || err != nil {
+		return err
 	}
 	p.state = s
-	p.snapshotBytes, p.logBytes = int64(len(data)), 0
+	p.snapshotBytes, p.logBytes = int64(bytes), 0
 	return nil
 }
 

@@ -43,8 +43,12 @@ type Backend interface {
 	// kept. data is not kept.
 	PutSnapshot(ctx context.Context, index uint64, data []byte) error
 
-	// Snapshot returns the newest snapshot; index 0 means that there is none. The caller owns data.
+	// Snapshot returns the newest snapshot; index 0 means that there is none. The caller owns data. A backend that finds it
+	// damaged may say so by a [*CorruptError] of the item "snapshot", with its index and a [*FormatError] that says Damaged.
 	Snapshot(ctx context.Context) (index uint64, data []byte, err error)
+
+	// OlderSnapshot returns the snapshot before the newest; index 0 means that there is none. The caller owns data.
+	OlderSnapshot(ctx context.Context) (index uint64, data []byte, err error)
 
 	// Truncate removes the entries that the older of the two kept snapshots covers, and returns its index, or 0 when it
 	// removed nothing because there are not two.

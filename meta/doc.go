@@ -16,7 +16,8 @@
 //
 // An entry or snapshot that is damaged, or that a newer version wrote, stops the log with an error that names the
 // backend's file and the index. It is never skipped and never read as "nothing there": whoever deletes what the
-// metadata does not mention would delete good data.
+// metadata does not mention would delete good data. One thing is made up for: a newest snapshot whose checksum fails is made
+// again from the older one, if every entry since is there.
 //
 // New kinds of commands come with a new [Level]. They are proposed only when every node that lives has announced that it
 // understands them; a build that does not understand a log's level refuses it and names both.

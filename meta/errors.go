@@ -41,6 +41,8 @@ type FormatError struct {
 	Offset int
 	// Reason says what was expected there.
 	Reason string
+	// Damaged says that the bytes are not those that were written: the checksum, the magic or the length is wrong.
+	Damaged bool
 }
 
 // Error gives the reason and the byte.

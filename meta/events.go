@@ -11,6 +11,9 @@ type Events struct {
 	Retrying func(RetryEvent)
 	// Snapshotted is called after a snapshot was stored and the log truncated.
 	Snapshotted func(SnapshotEvent)
+	// FellBack is called when the newest snapshot was damaged and its state was made again from the older one and the entries
+	// since. While a log is being opened that is on the goroutine of [Open]'s caller.
+	FellBack func(FallbackEvent)
 	// Stopped is called once, when the log stops for a reason other than Close.
 	Stopped func(error)
 }
@@ -44,6 +47,15 @@ type SnapshotEvent struct {
 	Truncated uint64
 }
 
+// FallbackEvent describes a snapshot that was damaged and could be done without.
+type FallbackEvent struct {
+	// Damaged is the index of the snapshot, and Err what is wrong with it.
+	Damaged uint64
+	Err     error
+	// From is the index of the older snapshot, 0 for the log's beginning, and Entries how many were applied to it.
+	From, Entries uint64
+}
+
 // withDefaults fills the functions that are nil, so that nobody has to look.
 func (e Events) withDefaults() Events {
 	if e.Applied == nil {
@@ -54,6 +66,9 @@ func (e Events) withDefaults() Events {
 	}
 	if e.Snapshotted == nil {
 		e.Snapshotted = func(SnapshotEvent) {}
+	}
+	if e.FellBack == nil {
+		e.FellBack = func(FallbackEvent) {}
 	}
 	if e.Stopped == nil {
 		e.Stopped = func(error) {}

@@ -156,15 +156,15 @@ func sealed(b []byte) []byte {
 // told from a newer version.
 func opened(b []byte, magic, what string, newest uint8) (r *reader, version uint8, err error) {
 	if len(b) < len(magic)+1+crcSize {
-		return nil, 0, &FormatError{Offset: len(b), Reason: fmt.Sprintf("%d bytes are too few", len(b))}
+		return nil, 0, &FormatError{Offset: len(b), Reason: fmt.Sprintf("%d bytes are too few", len(b)), Damaged: true}
 	}
 	if got := string(b[:len(magic)]); got != magic {
-		return nil, 0, &FormatError{Offset: 0, Reason: fmt.Sprintf("magic is %q, not %q", got, magic)}
+		return nil, 0, &FormatError{Offset: 0, Reason: fmt.Sprintf("magic is %q, not %q", got, magic), Damaged: true}
 	}
 	body := b[: len(b)-crcSize : len(b)-crcSize]
 	stored := binary.LittleEndian.Uint32(b[len(body):])
 	if computed := crc32.Checksum(body, castagnoli); stored != computed {
-		return nil, 0, &FormatError{Offset: len(body), Reason: fmt.Sprintf("CRC is %#08x, the bytes have %#08x", stored, computed)}
+		return nil, 0, &FormatError{Offset: len(body), Reason: fmt.Sprintf("CRC is %#08x, the bytes have %#08x", stored, computed), Damaged: true}
 	}
 	got := body[len(magic)]
 	if got < 1 || got > newest {

@@ -35,21 +35,14 @@ func Inspect(ctx context.Context, b Backend) (*Inspection, error) {
 	if i.Head, err = b.Head(ctx); err != nil {
 		return nil, err
 	}
-	index, data, err := b.Snapshot(ctx)
-	switch {
-	case isCorrupt(err):
-		i.found(err)
-	case err != nil:
-		return nil, err
-	}
-	i.Snapshot, i.SnapshotBytes = index, len(data)
 	if i.First, err = firstEntry(ctx, b, i.Head); err != nil {
 		return nil, err
 	}
-	if data != nil {
-		i.readSnapshot(data)
+	whole, usable, err := i.readSnapshots(ctx, b)
+	if err != nil {
+		return nil, err
 	}
-	if err := i.readEntries(ctx, b, data); err != nil {
+	if err := i.readEntries(ctx, b, whole, usable); err != nil {
 		return nil, err
 	}
 	for _, broken := range catalog.Check(catalogView{i.State}) {
@@ -65,11 +58,6 @@ func (i *Inspection) found(err error) { i.Findings = append(i.Findings, err) }
 
 func (i *Inspection) corrupt(item string, index uint64, err error) {
 	i.found(&CorruptError{Where: i.Where, Item: item, Index: index, Err: err})
-}
-
-func isCorrupt(err error) bool {
-	var corrupt *CorruptError
-	return errors.As(err, &corrupt)
 }
 
 // firstEntry finds the oldest entry that is there, by halves. It is head+1 when there is none.
@@ -90,23 +78,45 @@ func firstEntry(ctx context.Context, b Backend, head uint64) (uint64, error) {
 	return low, nil
 }
 
-func (i *Inspection) readSnapshot(data []byte) {
-	s, err := DecodeSnapshot(data)
-	switch {
-	case err != nil:
-		i.corrupt("snapshot", i.Snapshot, err)
-	case s.index != i.Snapshot:
-		i.corrupt("snapshot", i.Snapshot, fmt.Errorf("it is of %d", s.index))
-	default:
-		i.State = s
+// readSnapshots reads both snapshots and takes over the newest, or the older one if the newest is damaged. whole says that the
+// newest is there and in order, usable that there is a state to go on from.
+func (i *Inspection) readSnapshots(ctx context.Context, b Backend) (whole, usable bool, err error) {
+	index, s, bytes, err := newestSnapshot(ctx, b)
+	if err != nil && index == 0 {
+		return false, false, err
 	}
+	i.Snapshot, i.SnapshotBytes = index, bytes
+	damage := err
+	if damage != nil {
+		i.found(damage)
+	}
+	_, older, bad, err := olderSnapshot(ctx, b)
+	if err != nil {
+		return false, false, err
+	}
+	if bad != nil {
+		i.found(bad)
+	}
+	switch {
+	case damage == nil && index > 0:
+		i.State = s
+		return true, true, nil
+	case damage != nil && !isDamaged(damage):
+		return false, false, nil
+	}
+	i.State = older
+	if i.First > older.index+1 {
+		i.found(&GapError{Where: i.Where, Want: older.index + 1, Head: i.Head})
+		return false, false, nil
+	}
+	return false, true, nil
 }
 
 // readEntries decodes every entry and applies those behind the snapshot. When all entries are there, the snapshot must be
 // what they make.
-func (i *Inspection) readEntries(ctx context.Context, b Backend, snapshot []byte) error {
-	broken := i.State.index < i.Snapshot // without the snapshot there is nothing to go on from
-	replay := i.First == 1 && snapshot != nil && !broken
+func (i *Inspection) readEntries(ctx context.Context, b Backend, whole, usable bool) error {
+	broken := !usable
+	replay := i.First == 1 && whole
 	replayed := Empty()
 	for next := i.First; next <= i.Head; {
 		entries, err := b.Read(ctx, next, readBatch)

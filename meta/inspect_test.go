@@ -61,8 +61,10 @@ func TestF41_AnInspectionNamesWhatIsDamaged(t *testing.T) {
 	}{
 		{"an entry behind the snapshot", 10, false, 23, flip(40), []string{"log entry 23"}, 22},
 		{"an entry before the snapshot", 15, false, 3, flip(40), []string{"log entry 3"}, 25},
-		{"the snapshot", 10, true, 20, flip(50), []string{"snapshot 20"}, 0},
-		{"a snapshot of another index", 15, true, 15, func([]byte) []byte { return meta.Empty().EncodeSnapshot() }, []string{"it is of 0"}, 0},
+		{"the snapshot", 10, true, 20, flip(50), []string{"snapshot 20"}, 25},
+		{"the older snapshot", 10, true, 10, flip(50), []string{"snapshot 10"}, 25},
+		{"the only snapshot", 15, true, 15, flip(50), []string{"snapshot 15"}, 25},
+		{"a snapshot of another index", 15, true, 15, func([]byte) []byte { return meta.Empty().EncodeSnapshot() }, []string{"than its own, which is 0"}, 0},
 		{"a snapshot of another log", 15, true, 15, other, []string{"not what the entries before it make"}, 25},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -66,6 +66,7 @@ type recorder struct {
 	snaps   []meta.SnapshotEvent
 	retries []meta.RetryEvent
 	stopped []error
+	fell    []meta.FallbackEvent
 }
 
 func (r *recorder) events() meta.Events {
@@ -73,6 +74,7 @@ func (r *recorder) events() meta.Events {
 		Applied:     func(e meta.AppliedEvent) { r.mu.Lock(); defer r.mu.Unlock(); r.applied = append(r.applied, e) },
 		Snapshotted: func(e meta.SnapshotEvent) { r.mu.Lock(); defer r.mu.Unlock(); r.snaps = append(r.snaps, e) },
 		Retrying:    func(e meta.RetryEvent) { r.mu.Lock(); defer r.mu.Unlock(); r.retries = append(r.retries, e) },
+		FellBack:    func(e meta.FallbackEvent) { r.mu.Lock(); defer r.mu.Unlock(); r.fell = append(r.fell, e) },
 		Stopped:     func(err error) { r.mu.Lock(); defer r.mu.Unlock(); r.stopped = append(r.stopped, err) },
 	}
 }

@@ -3,6 +3,7 @@ package meta_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -200,4 +201,136 @@ func TestF43_AHolderOfTheLeaseThatWasPausedChangesNothingWhenItResumes(t *testin
 	require.NoError(t, err)
 	require.Equal(t, uint64(12), index)
 	require.EqualValues(t, 12, open(t, paused, meta.Options{}).View().Index())
+}
+
+func TestF38_OfTwoNodesThatAppendAtOnceOneWinsEachIndexAndTheOtherGoesOn(t *testing.T) {
+	storage := metatest.NewMemory("c")
+	var logs [2]*meta.Log
+	var recs [2]recorder
+	for i := range logs {
+		logs[i] = open(t, storage.Join(), meta.Options{Node: int32(i + 1), SnapshotEvery: 1 << 60, Events: recs[i].events()})
+	}
+	const rounds = 50
+	for range rounds {
+		var both sync.WaitGroup
+		for i, l := range logs {
+			both.Go(func() {
+				_, err := l.Do(background, put(fmt.Sprint("node-", i), "v"))
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		both.Wait()
+	}
+	for _, l := range logs {
+		s, err := l.WaitApplied(background, 2*rounds)
+		require.NoError(t, err)
+		require.EqualValues(t, 2*rounds, s.Index(), "each command is in once")
+		require.Equal(t, logs[0].View().EncodeSnapshot(), s.EncodeSnapshot())
+		require.NoError(t, l.Close())
+	}
+	for i := range recs[0].applied {
+		one, two := recs[0].applied[i], recs[1].applied[i]
+		require.NotEqual(t, one.Own, two.Own, "of index %d one node is the winner", one.Index)
+		one.Own, two.Own = false, false
+		require.Equal(t, one, two)
+	}
+}
+
+// watched is a backend whose wake-ups come when the test sends them.
+type watched struct {
+	meta.Backend
+	hints chan struct{}
+}
+
+func (w watched) Notify() <-chan struct{} { return w.hints }
+
+func TestF40_ALaggingNodeThatProposesAtATruncatedIndexInstallsTheSnapshot(t *testing.T) {
+	storage := metatest.NewMemory("c")
+	b := watched{storage.Join(), make(chan struct{})}
+	lagging := open(t, b, meta.Options{Node: 2, SnapshotEvery: 1 << 60})
+	leader := open(t, storage.Join(), meta.Options{Node: 1, SnapshotEvery: 4})
+	for i := range 30 {
+		_, err := leader.Do(background, put(fmt.Sprint("key-", i%7), fmt.Sprint(i)))
+		require.NoError(t, err)
+	}
+	require.Zero(t, lagging.View().Index(), "nobody told it")
+	entry, err := meta.Entry{Node: 2, Commands: []meta.Command{put("k", "v")}}.Encode()
+	require.NoError(t, err)
+	require.ErrorIs(t, b.Append(background, 1, entry), meta.ErrConflict)
+	_, err = b.Read(background, 1, 1)
+	require.ErrorIs(t, err, meta.ErrTruncated)
+
+	_, err = lagging.Do(background, put("too late", "v"))
+	require.ErrorIs(t, err, meta.ErrOutcomeUnknown, "what was at its index is gone, so it cannot look whether it is its own")
+	require.EqualValues(t, 30, lagging.View().Index())
+	require.Equal(t, leader.View().EncodeSnapshot(), lagging.View().EncodeSnapshot())
+	_, err = lagging.Do(background, put("from behind", "v"))
+	require.NoError(t, err)
+	_, in := lagging.View().Get("too late")
+	require.False(t, in)
+	require.EqualValues(t, 31, lagging.View().Index())
+	s, err := leader.WaitApplied(background, 31)
+	require.NoError(t, err)
+	require.Equal(t, s.EncodeSnapshot(), lagging.View().EncodeSnapshot())
+}
+
+func TestF41_ADamagedEntryIsNeverPassedOver(t *testing.T) {
+	for _, index := range []uint64{21, 23, 25} {
+		storage, _ := twoSnapshots(t)
+		storage.Corrupt(false, index, flip(40))
+		b := storage.Join()
+		_, err := meta.Open(background, b, meta.Options{})
+		require.NoError(t, b.Close())
+		require.ErrorContains(t, err, fmt.Sprintf("meta: memory: log entry %d: at byte ", index))
+	}
+}
+
+func TestF44_WakeUpsThatAreDroppedDoubledOrOutOfOrderLeaveTheSameLog(t *testing.T) {
+	for name, wake := range map[string]func(hint func(), entry int){
+		"dropped but for the last": func(hint func(), entry int) {
+			if entry == 40 {
+				hint()
+			}
+		},
+		"every third, late":    func(hint func(), entry int) { many(hint, entry%3/2); many(hint, entry/40) },
+		"doubled":              func(hint func(), _ int) { many(hint, 3) },
+		"before the entry":     func(hint func(), entry int) { many(hint, (entry+1)%2); many(hint, entry/40) },
+		"all of them, at once": func(hint func(), entry int) { many(hint, entry/40*40) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				storage := metatest.NewMemory("c")
+				var rec recorder
+				b := watched{storage.Join(), make(chan struct{}, 64)}
+				follower := open(t, b, meta.Options{Node: 2, SnapshotEvery: 1 << 60, Events: rec.events()})
+				leader := open(t, storage.Join(), meta.Options{Node: 1, SnapshotEvery: 1 << 60})
+				for i := 1; i <= 40; i++ {
+					_, err := leader.Do(background, put(fmt.Sprint("key-", i%7), fmt.Sprint(i)))
+					require.NoError(t, err)
+					wake(func() { b.hints <- struct{}{} }, i)
+					if i%5 == 0 {
+						synctest.Wait()
+					}
+				}
+				s, err := follower.WaitApplied(background, 40)
+				require.NoError(t, err)
+				require.Equal(t, leader.View().EncodeSnapshot(), s.EncodeSnapshot())
+				require.NoError(t, follower.Close())
+				var applied []uint64
+				for _, e := range rec.applied {
+					applied = append(applied, e.Index)
+				}
+				require.Len(t, applied, 40, "each entry once")
+				require.IsIncreasing(t, applied)
+			})
+		})
+	}
+}
+
+func many(f func(), n int) {
+	for range n {
+		f()
+	}
 }

@@ -165,9 +165,6 @@ func TestF13_ADamagedEntryOrSnapshotIsRefusedAndNamed(t *testing.T) {
 		{"an entry with a bit changed", false, 22, flip(40), "meta: memory: log entry 22: "},
 		{"an entry with its end cut off", false, 22, func(b []byte) []byte { return b[:len(b)-1] }, "meta: memory: log entry 22: "},
 		{"an empty entry", false, 21, func([]byte) []byte { return nil }, "meta: memory: log entry 21: "},
-		{"a snapshot with a bit changed", true, 20, flip(50), "meta: memory: snapshot 20: "},
-		{"a snapshot with its end cut off", true, 20, func(b []byte) []byte { return b[:len(b)/2] }, "meta: memory: snapshot 20: "},
-		{"an empty snapshot", true, 20, func([]byte) []byte { return nil }, "meta: memory: snapshot 20: "},
 		{"the snapshot of another index", true, 20, func([]byte) []byte { return meta.Empty().EncodeSnapshot() }, "stored under another index"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -175,3 +175,44 @@ func TestARestoredLogIsThereForEveryNode(t *testing.T) {
 	}
 	require.EqualValues(t, 47, openLog(t, config, meta.Options{}).View().Index())
 }
+
+func TestF41_TheOlderSnapshotInEtcdStandsInForADamagedOneIfAllEntriesSinceAreThere(t *testing.T) {
+	c := startCluster(t, 1, nil)
+	writer := openLog(t, c.config("damaged"), meta.Options{SnapshotEvery: 10})
+	for i := range 25 {
+		_, err := writer.Do(t.Context(), meta.PutKv{Key: fmt.Sprint("key-", i), Value: []byte("v")})
+		require.NoError(t, err)
+	}
+	want := writer.View().EncodeSnapshot()
+	require.NoError(t, writer.Close())
+	admin := c.admin()
+	parts, err := admin.Get(t.Context(), "/tidemark/damaged/snap/", clientv3.WithPrefix())
+	require.NoError(t, err)
+	newest := parts.Kvs[len(parts.Kvs)-2] // before snap/latest
+	require.Contains(t, string(newest.Key), "/snap/00000000000000000020/")
+	newest.Value[50] ^= 1
+	_, err = admin.Put(t.Context(), string(newest.Key), string(newest.Value))
+	require.NoError(t, err)
+
+	b, err := etcd.Open(t.Context(), c.config("damaged"))
+	require.NoError(t, err)
+	defer b.Close()
+	var fell []meta.FallbackEvent
+	events := meta.Events{FellBack: func(e meta.FallbackEvent) { fell = append(fell, e) }}
+	reader, err := meta.Open(t.Context(), b, meta.Options{SnapshotEvery: 1 << 60, Events: events})
+	require.NoError(t, err)
+	require.Equal(t, want, reader.View().EncodeSnapshot())
+	require.NoError(t, reader.Close())
+	require.Len(t, fell, 1)
+	require.ErrorContains(t, fell[0].Err, "snapshot 20: ")
+	fell[0].Err = nil
+	require.Equal(t, []meta.FallbackEvent{{Damaged: 20, From: 10, Entries: 10}}, fell)
+
+	_, err = admin.Delete(t.Context(), fmt.Sprintf("/tidemark/damaged/log/%020d", 14)) // as no operator should
+	require.NoError(t, err)
+	_, err = meta.Open(t.Context(), b, meta.Options{})
+	var refused *meta.FallbackError
+	require.ErrorAs(t, err, &refused)
+	require.ErrorContains(t, err, "snapshot 20: ")
+	require.ErrorContains(t, err, "and the older snapshot, 10, cannot stand in for it: log entry 14 is missing")
+}

@@ -55,7 +55,7 @@ func child() int {
 	}
 }
 
-func TestF38_KilledAtAnyMomentNoCommandIsLostOrAppliedTwice(t *testing.T) {
+func TestF46_KilledAtAnyMomentAnEntryIsWhollyThereOrNot(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "meta.db")
 	acknowledged := 0
 	for round := range 60 {

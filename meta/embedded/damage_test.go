@@ -139,7 +139,7 @@ func TestAFileOfAnotherClusterIsRefused(t *testing.T) {
 	require.Equal(t, &meta.ClusterIDError{Path: path, Stored: "c", Want: "other"}, other)
 }
 
-func TestAFileInUseIsLocked(t *testing.T) {
+func TestF45_AFileThatIsOpenedTwiceIsLocked(t *testing.T) {
 	path, _ := writtenLog(t)
 	b, err := embedded.Open(path, embedded.Options{})
 	require.NoError(t, err)

@@ -357,12 +357,22 @@ func (b *Backend) PutSnapshot(ctx context.Context, index uint64, data []byte) er
 
 // Snapshot returns the newest snapshot.
 func (b *Backend) Snapshot(ctx context.Context) (index uint64, data []byte, err error) {
+	return b.snapshot(ctx, 1)
+}
+
+// OlderSnapshot returns the snapshot before the newest.
+func (b *Backend) OlderSnapshot(ctx context.Context) (index uint64, data []byte, err error) {
+	return b.snapshot(ctx, 2)
+}
+
+// snapshot returns one of the kept snapshots, counted from the newest, which is 1.
+func (b *Backend) snapshot(ctx context.Context, fromNewest int) (index uint64, data []byte, err error) {
 	err = b.view(ctx, func(tx *bbolt.Tx) error {
 		kept, err := getSnapshots(tx)
-		if err != nil || len(kept) == 0 {
+		if err != nil || len(kept) < fromNewest {
 			return err
 		}
-		index = kept[len(kept)-1]
+		index = kept[len(kept)-fromNewest]
 		data = append([]byte{}, tx.Bucket(bucketSnap).Get(indexKey(index))...)
 		return nil
 	})

@@ -12,7 +12,7 @@ import (
 
 // Verify reads the whole file and returns the first thing that is wrong with it, as a [*meta.CorruptError] that names the
 // file: a page that bbolt could not use, an item that is missing or in the wrong place, an entry or snapshot that does
-// not decode. A missing file is a [*meta.MissingError]. It writes nothing and takes no lock, so no other process may
+// not decode. A snapshot whose checksum fails is wrong only if the entries do not lead on from one before it (F41). A missing file is a [*meta.MissingError]. It writes nothing and takes no lock, so no other process may
 // write the file meanwhile.
 func Verify(path string) error {
 	f, err := os.Open(path)
@@ -31,7 +31,7 @@ func Verify(path string) error {
 	if err != nil {
 		return damaged(path, "bbolt file", 0, err)
 	}
-	v := verifier{path: path, meta: map[string][]byte{}}
+	v := verifier{path: path, meta: map[string][]byte{}, damaged: map[uint64]error{}}
 	if err := v.read(newWalker(f, m)); err != nil {
 		return err
 	}
@@ -43,8 +43,9 @@ type verifier struct {
 	path      string
 	buckets   []string
 	meta      map[string][]byte
-	entries   []uint64 // indexes, as found
-	snapshots []uint64 // indexes, as found
+	entries   []uint64         // indexes, as found
+	snapshots []uint64         // indexes, as found
+	damaged   map[uint64]error // snapshots whose checksum fails
 }
 
 func damaged(path, item string, index uint64, err error) error {
@@ -108,6 +109,11 @@ func (v *verifier) readSnapshot(it item) error {
 	}
 	v.snapshots = append(v.snapshots, index)
 	s, err := meta.DecodeSnapshot(it.value)
+	var format *meta.FormatError
+	if errors.As(err, &format) && format.Damaged {
+		v.damaged[index] = err
+		return nil
+	}
 	if err == nil && s.Index() != index {
 		err = fmt.Errorf("it was taken at %d", s.Index())
 	}
@@ -152,10 +158,36 @@ func (v *verifier) checkRange(head uint64) error {
 	if len(v.snapshots) > 0 {
 		covered = v.snapshots[0]
 	}
-	if first := head + 1 - n; first > covered+1 {
+	first := head + 1 - n
+	if err := v.checkDamaged(first); err != nil {
+		return err
+	}
+	if first > covered+1 {
 		return &meta.GapError{Where: v.path, Want: covered + 1, Head: head}
 	}
 	return nil
+}
+
+// checkDamaged makes sure that there is a state to begin with: the newest snapshot, or if it is damaged the older one, or the
+// beginning of the log, and all entries since.
+func (v *verifier) checkDamaged(first uint64) error {
+	k := len(v.snapshots)
+	if k == 0 || v.damaged[v.snapshots[k-1]] == nil {
+		return nil
+	}
+	newest, older, from := v.snapshots[k-1], uint64(0), uint64(0)
+	if k > 1 {
+		older = v.snapshots[k-2]
+		if v.damaged[older] == nil {
+			from = older
+		}
+	}
+	if first <= from+1 {
+		return nil
+	}
+	return damaged(v.path, "snapshot", newest, &meta.FallbackError{
+		Damage: v.damaged[newest], Older: older, Why: errors.Join(v.damaged[older], fmt.Errorf("log entry %d is missing", from+1)),
+	})
 }
 
 // formatError says that the layout's version is not ours.

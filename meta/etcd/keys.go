@@ -6,6 +6,8 @@ import (
 	"hash/crc32"
 	"strconv"
 	"strings"
+
+	"github.com/tidemark-io/tidemark/meta"
 )
 
 // All keys begin with "/tidemark/NAME/". Numbers are decimal text; those in keys have 20 digits, so that they sort.
@@ -76,10 +78,10 @@ func newSnapshot(index, attempt uint64, data []byte) snapshot {
 // check reports what is wrong with data that should be the snapshot's.
 func (s snapshot) check(data []byte) error {
 	if len(data) != s.bytes {
-		return fmt.Errorf("it has %d bytes, not %d", len(data), s.bytes)
+		return &meta.FormatError{Offset: len(data), Reason: fmt.Sprintf("it has %d bytes, not %d", len(data), s.bytes), Damaged: true}
 	}
 	if crc := crc32.Checksum(data, castagnoli); crc != s.crc {
-		return fmt.Errorf("its bytes have CRC %#08x, not %#08x", crc, s.crc)
+		return &meta.FormatError{Offset: len(data), Reason: fmt.Sprintf("its bytes have CRC %#08x, not %#08x", crc, s.crc), Damaged: true}
 	}
 	return nil
 }

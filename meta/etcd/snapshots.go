@@ -104,12 +104,22 @@ func (b *Backend) publishSnapshot(ctx context.Context, l listing, s snapshot) (d
 
 // Snapshot returns the newest snapshot. One that is replaced while it is read is read anew.
 func (b *Backend) Snapshot(ctx context.Context) (index uint64, data []byte, err error) {
+	return b.snapshot(ctx, 0)
+}
+
+// OlderSnapshot returns the snapshot before the newest.
+func (b *Backend) OlderSnapshot(ctx context.Context) (index uint64, data []byte, err error) {
+	return b.snapshot(ctx, 1)
+}
+
+// snapshot returns one of the kept snapshots, counted from the newest, which is 0.
+func (b *Backend) snapshot(ctx context.Context, age int) (index uint64, data []byte, err error) {
 	if err := b.usable(ctx); err != nil {
 		return 0, nil, err
 	}
 	l, err := b.listSnapshots(ctx)
-	for err == nil && len(l.kept) > 0 {
-		s := l.kept[0]
+	for err == nil && len(l.kept) > age {
+		s := l.kept[age]
 		data, err = b.getChunks(ctx, s)
 		if err != nil {
 			return 0, nil, err

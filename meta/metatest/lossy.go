@@ -144,6 +144,13 @@ func (l *lossy) Snapshot(ctx context.Context) (uint64, []byte, error) {
 	return l.Backend.Snapshot(ctx)
 }
 
+func (l *lossy) OlderSnapshot(ctx context.Context) (uint64, []byte, error) {
+	if err := l.away(ctx); err != nil {
+		return 0, nil, err
+	}
+	return l.Backend.OlderSnapshot(ctx)
+}
+
 func (l *lossy) Truncate(ctx context.Context) (uint64, error) {
 	if err := l.away(ctx); err != nil {
 		return 0, err

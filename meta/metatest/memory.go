@@ -269,6 +269,18 @@ func (s *session) Snapshot(ctx context.Context) (uint64, []byte, error) {
 	return newest.index, bytes.Clone(newest.data), nil
 }
 
+func (s *session) OlderSnapshot(ctx context.Context) (uint64, []byte, error) {
+	if err := s.lock(ctx); err != nil {
+		return 0, nil, err
+	}
+	defer s.m.mu.Unlock()
+	if len(s.m.snapshots) < 2 {
+		return 0, nil, nil
+	}
+	older := s.m.snapshots[len(s.m.snapshots)-2]
+	return older.index, bytes.Clone(older.data), nil
+}
+
 func (s *session) Truncate(ctx context.Context) (uint64, error) {
 	if err := s.lock(ctx); err != nil {
 		return 0, err

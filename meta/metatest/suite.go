@@ -183,6 +183,18 @@ func (s *suite) requireSnapshot(index uint64, data []byte) {
 	require.True(s, string(data) == string(got), "the snapshot's %d bytes are not the %d that were stored", len(got), len(data))
 }
 
+// requireOlder checks which snapshot is the one before the newest.
+func (s *suite) requireOlder(index uint64, data []byte) {
+	var gotIndex uint64
+	var got []byte
+	require.NoError(s, until(func() (err error) {
+		gotIndex, got, err = s.b.OlderSnapshot(s.ctx)
+		return err
+	}))
+	require.Equal(s, index, gotIndex)
+	require.True(s, string(data) == string(got), "the snapshot's %d bytes are not the %d that were stored", len(got), len(data))
+}
+
 func (s *suite) truncate() (through uint64) {
 	require.NoError(s, until(func() (err error) {
 		through, err = s.b.Truncate(s.ctx)
@@ -281,10 +293,12 @@ func (s *suite) appendNotifies() {
 
 func (s *suite) keepsNewestSnapshots() {
 	s.requireSnapshot(0, nil)
+	s.requireOlder(0, nil)
 	s.fill(1, 9)
 	large := s.snapshotAt(3, 3<<20)
 	s.putSnapshot(3, large)
 	s.requireSnapshot(3, large)
+	s.requireOlder(0, nil)
 	s.putSnapshot(2, s.snapshotAt(2, 0))
 	s.requireSnapshot(3, large)
 	s.crashAndReopen()
@@ -294,8 +308,10 @@ func (s *suite) keepsNewestSnapshots() {
 		s.putSnapshot(index, newer)
 		s.requireSnapshot(index, newer)
 	}
+	s.requireOlder(7, s.snapshotAt(7, 10))
 	s.reopen()
 	s.requireSnapshot(9, s.snapshotAt(9, 10))
+	s.requireOlder(7, s.snapshotAt(7, 10))
 }
 
 func (s *suite) claim(key, value string) (c meta.Claim, err error) {

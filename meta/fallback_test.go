@@ -1,0 +1,186 @@
+package meta_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-io/tidemark/meta"
+	"github.com/tidemark-io/tidemark/meta/metatest"
+)
+
+// The tests of this file are row F41 of the failure matrix: a newest snapshot whose checksum fails.
+
+// twoSnapshots is storage with 25 entries, of which 1 to 10 are gone, snapshots at 10 and 20, and the state's bytes.
+func twoSnapshots(t *testing.T) (storage *metatest.Memory, want []byte) {
+	t.Helper()
+	storage = metatest.NewMemory("c")
+	r := start(t, storage.Open, meta.Options{SnapshotEvery: 10})
+	for i := range 25 {
+		_, err := r.Do(background, put(fmt.Sprint(i), "v"))
+		require.NoError(t, err)
+	}
+	require.NoError(t, r.Log.Close())
+	want = r.View().EncodeSnapshot()
+	require.NoError(t, r.backend.Close())
+	return storage, want
+}
+
+// damages are the ways in which the bytes of a snapshot are not those that were written.
+func damages() map[string]func([]byte) []byte {
+	return map[string]func([]byte) []byte{
+		"a bit changed":    flip(50),
+		"a magic changed":  flip(1),
+		"a CRC changed":    func(b []byte) []byte { return flip(len(b) - 1)(b) },
+		"a half of it":     func(b []byte) []byte { return b[:len(b)/2] },
+		"nothing is left":  func([]byte) []byte { return nil },
+		"a version byte":   flip(4),
+		"another's bytes,": func(b []byte) []byte { return append(b, 0) },
+	}
+}
+
+func TestF41_ADamagedSnapshotIsMadeAgainFromTheOlderOneAndTheEntriesSince(t *testing.T) {
+	for name, damage := range damages() {
+		t.Run(name, func(t *testing.T) {
+			storage, want := twoSnapshots(t)
+			storage.Corrupt(true, 20, damage)
+			var rec recorder
+			l := open(t, storage.Join(), meta.Options{SnapshotEvery: 10, Events: rec.events()})
+			require.Equal(t, want, l.View().EncodeSnapshot())
+			require.Len(t, rec.fell, 1)
+			require.ErrorContains(t, rec.fell[0].Err, "meta: memory: snapshot 20: ")
+			rec.fell[0].Err = nil
+			require.Equal(t, []meta.FallbackEvent{{Damaged: 20, From: 10, Entries: 10}}, rec.fell)
+
+			_, err := l.Do(background, put("more", "v"))
+			require.NoError(t, err)
+			settled := l.View().EncodeSnapshot()
+			require.NoError(t, l.Close())
+			require.Equal(t, []meta.SnapshotEvent{{Index: 26, Bytes: len(settled), Truncated: 20}}, rec.snaps,
+				"one that can be read is taken at once")
+			again := open(t, storage.Join(), meta.Options{Events: rec.events()})
+			require.Equal(t, settled, again.View().EncodeSnapshot())
+			require.Len(t, rec.fell, 1, "nothing had to be made up for")
+		})
+	}
+}
+
+func TestF41_WithoutAnOlderSnapshotTheWholeLogMakesUpForTheOnlyOne(t *testing.T) {
+	storage := metatest.NewMemory("c")
+	r := start(t, storage.Open, meta.Options{SnapshotEvery: 15})
+	for i := range 20 {
+		_, err := r.Do(background, put(fmt.Sprint(i), "v"))
+		require.NoError(t, err)
+	}
+	want := r.View().EncodeSnapshot()
+	r.stop()
+	storage.Corrupt(true, 15, flip(50))
+	var rec recorder
+	l := open(t, storage.Join(), meta.Options{Events: rec.events()})
+	require.Equal(t, want, l.View().EncodeSnapshot())
+	require.Equal(t, uint64(0), rec.fell[0].From)
+	require.Equal(t, uint64(15), rec.fell[0].Entries)
+}
+
+// lost is a backend that has lost one entry.
+type lost struct {
+	meta.Backend
+	index uint64
+}
+
+func (l lost) Read(ctx context.Context, from uint64, limit int) ([][]byte, error) {
+	if from == l.index {
+		return nil, fmt.Errorf("%w: entry %d", meta.ErrTruncated, from)
+	}
+	if from < l.index {
+		limit = min(limit, int(l.index-from))
+	}
+	return l.Backend.Read(ctx, from, limit)
+}
+
+func TestF41_WithOneEntryMissingADamagedSnapshotIsRefusedAndBothAreNamed(t *testing.T) {
+	for _, missing := range []uint64{11, 14, 20} {
+		storage, _ := twoSnapshots(t)
+		storage.Corrupt(true, 20, flip(50))
+		b := lost{storage.Join(), missing}
+		_, err := meta.Open(background, b, meta.Options{})
+		require.NoError(t, b.Close())
+		var refused *meta.FallbackError
+		require.ErrorAs(t, err, &refused)
+		require.Equal(t, uint64(10), refused.Older)
+		require.ErrorContains(t, err, "meta: memory: snapshot 20: at byte ")
+		require.ErrorContains(t, err, fmt.Sprintf("and the older snapshot, 10, cannot stand in for it: log entry %d is missing", missing))
+		var corrupt *meta.CorruptError
+		require.ErrorAs(t, err, &corrupt)
+		require.Equal(t, uint64(20), corrupt.Index)
+	}
+}
+
+func TestF41_TwoDamagedItemsAreRefusedAndBothAreNamed(t *testing.T) {
+	storage, _ := twoSnapshots(t)
+	storage.Corrupt(true, 20, flip(50))
+	storage.Corrupt(false, 15, flip(40))
+	b := storage.Join()
+	_, err := meta.Open(background, b, meta.Options{})
+	require.NoError(t, b.Close())
+	require.ErrorContains(t, err, "meta: memory: snapshot 20: at byte ")
+	require.ErrorContains(t, err, "cannot stand in for it: log entry 15: at byte ")
+
+	storage, _ = twoSnapshots(t)
+	storage.Corrupt(true, 20, flip(50))
+	storage.Corrupt(true, 10, flip(50))
+	b = storage.Join()
+	_, err = meta.Open(background, b, meta.Options{})
+	require.NoError(t, b.Close())
+	require.ErrorContains(t, err, "meta: memory: snapshot 20: at byte ")
+	require.ErrorContains(t, err, "meta: memory: snapshot 10: at byte ")
+	require.ErrorContains(t, err, "log entry 1 is missing")
+}
+
+func TestF41_AnOlderSnapshotStandsInForDamageAlone(t *testing.T) {
+	version := func(b []byte) []byte { // what a newer version wrote, whole
+		b = append([]byte{}, b[:len(b)-4]...)
+		b[4] = 9
+		return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
+	}
+	other := func([]byte) []byte { return meta.Empty().EncodeSnapshot() }
+	for want, change := range map[string]func([]byte) []byte{"newer version": version, "under another index": other} {
+		storage, _ := twoSnapshots(t)
+		storage.Corrupt(true, 20, change)
+		b := storage.Join()
+		_, err := meta.Open(background, b, meta.Options{Events: meta.Events{FellBack: func(e meta.FallbackEvent) {
+			t.Errorf("fell back: %+v", e)
+		}}})
+		require.NoError(t, b.Close())
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "snapshot 20")
+	}
+}
+
+func TestF41_ANodeThatFellBehindGoesOnOverADamagedSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		storage := metatest.NewMemory("c")
+		leader := open(t, storage.Join(), meta.Options{SnapshotEvery: 10})
+		a := &away{Backend: storage.Join()}
+		var rec recorder
+		lagging := open(t, a, meta.Options{Node: 1, SnapshotEvery: 1 << 60, Events: rec.events()})
+		a.set(true)
+		for i := range 25 {
+			_, err := leader.Do(background, put(fmt.Sprint(i), "v"))
+			require.NoError(t, err)
+		}
+		synctest.Wait()
+		storage.Corrupt(true, 20, flip(50))
+		a.set(false)
+		s, err := lagging.WaitApplied(background, 25)
+		require.NoError(t, err)
+		require.Equal(t, leader.View().EncodeSnapshot(), s.EncodeSnapshot())
+		require.NoError(t, lagging.Close())
+		require.Len(t, rec.fell, 1)
+	})
+}
