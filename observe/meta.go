@@ -20,6 +20,7 @@ func Meta(registry prometheus.Registerer, log *slog.Logger) meta.Events {
 		retries   = f.counter("retries_total", "Calls of the backend that were made again.")
 		snapshots = f.counter("snapshots_total", "Snapshots stored.")
 		size      = f.gauge("snapshot_bytes", "Bytes of the newest snapshot stored here.")
+		fallbacks = f.counter("snapshot_fallbacks_total", "Damaged snapshots that an older one and the entries since made up for.")
 		stopped   = f.gauge("stopped", "1 when the metadata log has stopped and the server must be started again.")
 	)
 	return meta.Events{
@@ -38,6 +39,11 @@ func Meta(registry prometheus.Registerer, log *slog.Logger) meta.Events {
 			snapshots.Inc()
 			size.Set(float64(e.Bytes))
 			log.Debug("metadata snapshot", "index", e.Index, "bytes", e.Bytes, "truncated", e.Truncated)
+		},
+		FellBack: func(e meta.FallbackEvent) {
+			fallbacks.Inc()
+			log.Error("a metadata snapshot is damaged; it was made again from an older one and all entries since: "+
+				"have the disk looked at", "snapshot", e.Damaged, "from", e.From, "entries", e.Entries, "error", e.Err)
 		},
 		Stopped: func(err error) {
 			stopped.Set(1)

@@ -258,6 +258,14 @@ func TestAStoppedMetadataLogIsVisible(t *testing.T) {
 	}, r.samples(t))
 }
 
+func TestADamagedMetadataSnapshotIsVisible(t *testing.T) {
+	r := newRig()
+	Meta(r.registry, r.log).FellBack(meta.FallbackEvent{Damaged: 20, From: 10, Entries: 10, Err: errDisk})
+	require.Equal(t, map[string]float64{"tidemark_meta_snapshot_fallbacks_total": 1}, r.samples(t))
+	require.Contains(t, r.lines.String(), "level=ERROR")
+	require.Contains(t, r.lines.String(), "snapshot=20 from=10 entries=10")
+}
+
 func TestTheQueueOfRequestsIsAskedAtEachScrape(t *testing.T) {
 	r := newRig()
 	var queue broker.Queue
