@@ -22,6 +22,14 @@
 // New kinds of commands come with a new [Level]. They are proposed only when every node that lives has announced that it
 // understands them; a build that does not understand a log's level refuses it and names both.
 //
+// # What waits
+//
+// One goroutine of a log applies and appends. While it appends an entry, nobody else's is appended; callers that come meanwhile
+// share the next entry. Views are taken without waiting. A snapshot of less than 8 MiB is encoded and stored between two
+// entries. A larger one is encoded on a goroutine of its own from the state as it was, and stored from there, while entries go
+// on; only the truncation afterwards comes between two entries. A backend that has one writer, such as the bbolt file, makes
+// appends wait while it stores a snapshot of whatever size, and [Log.Close] waits for what is being stored.
+//
 // # Command numbers
 //
 // The number is the first byte of a command in an entry and never changes its meaning. Ranges are set aside so that

@@ -76,6 +76,7 @@ type proposer struct {
 	snapshotDue   uint64 // the index at which the next snapshot is taken
 	snapshotBytes int64  // of the last one
 	logBytes      int64  // of the entries behind it
+	aside         *aside // a large snapshot that is being stored, if any
 }
 
 // load brings the state to the head, for Open.
@@ -92,10 +93,13 @@ func (p *proposer) load(ctx context.Context) error {
 
 // run serves until ctx ends or the log cannot go on.
 func (p *proposer) run(ctx context.Context) {
-	err := p.serve(ctx)
+	serving, end := context.WithCancel(ctx)
+	err := p.serve(serving)
 	if ctx.Err() != nil {
 		err = ErrClosed
 	}
+	end()
+	p.awaitAside()
 	p.log.lease.release()
 	p.log.err = err
 	if !errors.Is(err, ErrClosed) {
@@ -117,6 +121,10 @@ func (p *proposer) serve(ctx context.Context) error {
 			}
 		case <-p.log.backend.Notify():
 			if err := p.catchUp(ctx); err != nil {
+				return err
+			}
+		case done := <-p.asideDone():
+			if err := p.settleAside(ctx, done); err != nil {
 				return err
 			}
 		}
