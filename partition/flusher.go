@@ -61,13 +61,12 @@ type Flusher struct {
 	mu struct {
 		sync.Mutex
 		work    *sync.Cond
-		lull    *sync.Cond // what settles a side of the journal waits on it for the others to have nothing to do
-		dirty   queue      // logs that became dirty
-		alone   queue      // of those, that the journal does not take
-		busy    int        // workers that sync one log
-		turn    bool       // a worker puts logs into the journal; no other takes dirty ones meanwhile
-		workers int        // started
-		idle    int        // of those, waiting for work
+		dirty   queue // logs that became dirty
+		alone   queue // of those, that the journal does not take
+		busy    int   // workers that sync one log
+		turn    bool  // a worker puts logs into the journal; no other takes dirty ones meanwhile
+		workers int   // started
+		idle    int   // of those, waiting for work
 		closed  bool
 	}
 	ended sync.WaitGroup
@@ -111,7 +110,7 @@ func NewFlusher(o FlusherOptions) *Flusher {
 	f := &Flusher{options: o, budget: budget.New(o.MaxUnsyncedBytes), durable: make(chan struct{}), stop: make(chan struct{})}
 	close(f.durable)
 	f.journal.open(o.Journal)
-	f.mu.work, f.mu.lull = sync.NewCond(&f.mu), sync.NewCond(&f.mu)
+	f.mu.work = sync.NewCond(&f.mu)
 	return f
 }
 
@@ -124,7 +123,6 @@ func (f *Flusher) Close() {
 		close(f.stop)
 	}
 	f.mu.work.Broadcast()
-	f.mu.lull.Broadcast()
 	f.mu.Unlock()
 	f.ended.Wait()
 	f.journal.close()
@@ -218,7 +216,6 @@ func (f *Flusher) rest() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.busy--
-	f.mu.lull.Broadcast()
 }
 
 // dequeue waits for work: one log to sync, or the turn to put dirty logs into the journal. It reports false when the flusher

@@ -54,8 +54,6 @@ type sharedJournal struct {
 	side    int          // that the last round went to
 	holds   [2][]*syncer // the logs of which a side holds something
 
-	filled atomic.Int64 // bytes of the side that rounds go to
-
 	full   atomic.Bool // both sides are; until one is settled
 	gaveUp atomic.Bool // for good
 
@@ -167,7 +165,6 @@ func (f *Flusher) journalTurn() {
 	if err == nil && len(riders) > 0 {
 		if err = j.writer.Commit(); err == nil {
 			gathered = f.keep(riders)
-			j.filled.Store(j.writer.Filled())
 		}
 	}
 	switch {
@@ -194,9 +191,6 @@ func (f *Flusher) journalTurn() {
 	for _, tail := range gathered {
 		_ = tail.WriteBack() // a hint; what is wrong with the file its sync will tell
 	}
-	f.mu.Lock()
-	f.mu.lull.Broadcast()
-	f.mu.Unlock()
 }
 
 // wakeAllLocked wakes as many workers as there is work for.
@@ -277,7 +271,6 @@ func (f *Flusher) beginRound() error {
 	settled := j.holds[j.side]
 	f.ended.Go(func() { f.settleSide(1-side, settled) })
 	j.side, j.holds[side] = side, nil
-	j.filled.Store(0)
 	return nil
 }
 
@@ -331,27 +324,11 @@ func (s *syncer) gather(tail kafkalog.Tail) {
 	s.since = tail
 }
 
-// awaitLull waits, before the i-th of n logs of a full side is synced, until nobody waits for a sync of any other: each of them
-// would take longer for it. It waits no longer than the other side allows, so that all n are synced when that is half full.
-func (f *Flusher) awaitLull(i, n int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for !f.mu.closed && (f.mu.turn || f.mu.busy+f.mu.dirty.length+f.mu.alone.length > 0) && !f.journal.behind(i, n) {
-		f.mu.lull.Wait()
-	}
-}
-
-// behind reports whether more of the side in use is filled than i settled logs of n allow.
-func (j *sharedJournal) behind(i, n int) bool {
-	return 2*int64(n)*j.filled.Load() > int64(i)*j.writer.SideBytes()
-}
-
 // settleSide syncs the logs of which a full side holds something, and frees the side.
 func (f *Flusher) settleSide(side int, logs []*syncer) {
 	for {
 		var failed, again atomic.Pointer[error]
 		_ = parallel.Each(context.Background(), len(logs), settleWorkers, func(i int) {
-			f.awaitLull(i, len(logs))
 			err := logs[i].settle()
 			switch {
 			case err == nil:

@@ -177,12 +177,6 @@ func (w *Writer) Commit() error {
 	return nil
 }
 
-// Filled is how many bytes of the side that rounds are added to are taken.
-func (w *Writer) Filled() int64 { return w.end }
-
-// SideBytes is the size of a side.
-func (w *Writer) SideBytes() int64 { return w.sideSize }
-
 // Full reports whether the side that is not in use cannot be begun yet.
 func (w *Writer) Full() bool { return w.used[1-w.side].Load() }
 
