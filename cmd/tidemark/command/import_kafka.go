@@ -66,19 +66,22 @@ which defaults of topics 'tidemark serve' has to be given, such as how long reco
 }
 
 // addTargetFlags gives a command the flags of the server's configuration that say which data directory is meant.
-func addTargetFlags(c *cobra.Command) *serverFlags { return addSettingFlags(c, "data-dir", "node-id") }
+func addTargetFlags(c *cobra.Command) *serverFlags { return addSettingFlags(c, "data-dir", "node.id") }
 
 // addSettingFlags gives a command the flags of some keys of the server's configuration; all others come from the environment
-// and the file, as for the server.
+// and the file, as for the server. It panics if there is no such key, which every run of the program would meet.
 func addSettingFlags(c *cobra.Command, keys ...string) *serverFlags {
 	f := &serverFlags{text: map[string]*string{}}
 	c.Flags().StringVar(&f.file, config.FileKey, "", "YAML `FILE` with the server's settings")
-	for _, d := range config.Definitions() {
-		if slices.Contains(keys, d.Key) {
-			value := new(string)
-			f.text[d.Key] = value
-			c.Flags().StringVar(value, d.Key, d.Default, flagDoc(d))
+	definitions := config.Definitions()
+	for _, key := range keys {
+		i := slices.IndexFunc(definitions, func(d config.Definition) bool { return d.Key == key })
+		if i < 0 {
+			panic("no setting is called " + key)
 		}
+		value := new(string)
+		f.text[key] = value
+		c.Flags().StringVar(value, key, definitions[i].Default, flagDoc(definitions[i]))
 	}
 	return f
 }
