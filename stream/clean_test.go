@@ -174,7 +174,7 @@ func TestADamagedCompositeIsKeptAndTold(t *testing.T) {
 	})
 }
 
-func TestF37_AClockThatJumpsCutsNoGraceShort(t *testing.T) {
+func TestF37_AMarkIsAsOldAsAClockThatJumpedSays(t *testing.T) {
 	inDepot(t, 1, func(d *depot) {
 		d.kill(1)
 		d.wait(24 * time.Hour) // as if: marks made before the jump are as old as it says

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -104,6 +105,86 @@ func TestF06_OffsetsFarApartSurviveEveryCompaction(t *testing.T) {
 		d.objectRound(d.compactor(), 0, true)
 		d.cleanAll()
 		d.verify()
+	})
+}
+
+// TestF06_OffsetsUpToTwoToTheFortySurviveEveryCompaction: records that cover as many offsets as one can, so that a few hundred
+// of them reach that far. A stream has no gaps, metadata refuse what does not continue it; and objects are not merged to more
+// than 2^31 offsets.
+func TestF06_OffsetsUpToTwoToTheFortySurviveEveryCompaction(t *testing.T) {
+	for _, sets := range []bool{true, false} {
+		inDepot(t, 1, func(d *depot) {
+			const parts, records = 4, 135
+			end := int64(0)
+			for range parts {
+				var all []Record
+				for range records {
+					all = append(all, Record{
+						Stream: d.streams[0], Epoch: 1, Base: end, Count: math.MaxInt32, Payload: []byte(fmt.Sprint(end)),
+					})
+					end += math.MaxInt32
+				}
+				id, size, ranges := d.write(all)
+				require.Len(d, ranges, 1)
+				commit := catalog.Commit{Object: id, Size: size, Ranges: ranges}
+				if !sets {
+					commit = catalog.Commit{Object: catalog.NoObject, StreamObjects: []catalog.StreamObject{{
+						Object: id, Size: size, Stream: d.streams[0], Epoch: 1, Start: ranges[0].Start, End: ranges[0].End,
+					}}}
+				}
+				require.NoError(d, d.metadata.Commit(d.Context(), d.node, commit))
+				d.remember(all)
+			}
+			require.Greater(d, end, int64(1)<<40)
+			if sets {
+				d.setRound(d.compactor(func(c *compactConfig) { c.plans.splitBytes = 0 }))
+				require.Empty(d, d.sets())
+			}
+			d.verify()
+			for _, major := range []bool{false, true} {
+				d.objectRound(d.compactor(), 0, major)
+				d.verify()
+			}
+			for _, start := range []int64{1<<31 - 2, 1<<31 + 1, 1<<32 + 5, 1<<40 - 1, 1<<40 + 1} {
+				d.trim(0, start)
+				d.objectRound(d.compactor(), 0, true)
+				d.verify()
+			}
+			d.cleanAll()
+			d.verify()
+		})
+	}
+}
+
+// TestF06_GapsInsideAnObjectAreNeverWrapped: of the formats, which allow gaps, and of what copies them. Blocks and index entries
+// are split where a distance does not fit.
+func TestF06_GapsInsideAnObjectAreNeverWrapped(t *testing.T) {
+	offsets := []int64{0, 1<<31 - 2, 1<<31 - 1, 1 << 31, 1 << 32, 1<<32 + 5, 1 << 33, 1<<40 - 1, 1 << 40, 1<<40 + 1<<31 + 7, 1 << 62}
+	inDepot(t, 1, func(d *depot) {
+		var records []Record
+		for i, offset := range offsets {
+			records = append(records, Record{Stream: d.streams[0], Epoch: 1, Base: offset, Count: 1, Payload: []byte{byte(i), 1, 2}})
+		}
+		id, size, _ := d.write(records)
+		layout, err := loadLayout(d.Context(), d.base, DefaultNamespace, id, size, 0)
+		require.NoError(d, err)
+		blocks := liveBlocks(planObject{id: id, entries: layout.entries}, func(catalog.StreamID) (int64, bool) { return 0, true })
+		copied, err := d.metadata.PrepareObjects(d.Context(), d.node, 1, time.Hour)
+		require.NoError(d, err)
+		_, err = d.compactor().copyBlocks(d.Context(), copied, blocks)
+		require.NoError(d, err)
+		for _, object := range []catalog.ObjectID{id, copied} {
+			key := DataKey(DefaultNamespace, object)
+			b, err := d.base.Get(d.Context(), key)
+			require.NoError(d, err)
+			index, found, err := DecodeObject(key, b)
+			require.NoError(d, err)
+			require.Equal(d, records, found)
+			for _, e := range index {
+				require.LessOrEqual(d, e.Start, e.End())
+				require.Positive(d, e.Delta)
+			}
+		}
 	})
 }
 

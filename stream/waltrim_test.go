@@ -1,8 +1,11 @@
 package stream
 
 import (
+	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -225,6 +228,114 @@ func TestWAL22_ARunningEngineRemovesFencesThatHaveGrownOld(t *testing.T) {
 		require.Equal(c, calls, p.wal.Calls(), "and then no more")
 		p.close()
 	})
+}
+
+// trimWitness is the store of a log. Its answers are late, so that what is durable is not in the cache yet; and of each object
+// that comes it wants that what its trim offset covers is in data objects.
+type trimWitness struct {
+	objstore.Store
+	c      *cluster
+	random func(n int) time.Duration
+
+	mu      sync.Mutex
+	records map[int64]Record // by logical offset, of all objects that came
+	trims   map[int64]bool
+}
+
+func (w *trimWitness) PutIfAbsent(ctx context.Context, key string, data []byte) error {
+	h, frames, err := DecodeWALObject(key, data)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	for _, f := range frames {
+		w.records[f.Offset] = f.Record
+	}
+	w.trims[h.Trim] = true
+	covered := map[catalog.StreamID]int64{}
+	for offset, r := range w.records {
+		if offset <= h.Trim && !r.IsSentinel() {
+			covered[r.Stream] = max(covered[r.Stream], r.End())
+		}
+	}
+	w.mu.Unlock()
+	view := w.c.catalog.View()
+	for id, end := range covered {
+		at := int64(0)
+		for _, o := range view.Objects(id, 0, end, 1000) {
+			if _, err := w.c.data.Open().Head(context.WithoutCancel(ctx), DataKey(DefaultNamespace, o.Object)); err == nil && o.Start <= at {
+				at = max(at, o.End)
+			}
+		}
+		if at < end {
+			w.c.Errorf("the trim offset %d in %q covers stream %d up to %d, objects hold it up to %d", h.Trim, key, id, end, at)
+		}
+	}
+	err = w.Store.PutIfAbsent(ctx, key, data)
+	<-time.After(w.random(9)) // it is durable, and not in the cache
+	return err
+}
+
+// TestF07_NoTrimOffsetCoversWhatIsNotInObjects: 64 streams append side by side, with pauses between what is durable and what is
+// in the cache, while uploads are slow and overtake each other. At every put of the log its trim offset is held against the
+// data objects; then the process dies, and all that was acknowledged is there.
+func TestF07_NoTrimOffsetCoversWhatIsNotInObjects(t *testing.T) {
+	trims := 0
+	defer func() { require.Greater(t, trims, 12, "there was something to look at") }()
+	for seed := range uint64(12) {
+		runCluster(t, func(c *cluster) {
+			c.config.CacheMaxStreams = []int{1, 3, 100}[seed%3]
+			c.config.WALInflight = 20
+			c.config.WALBatchInterval = time.Millisecond
+			c.config.UploadInterval = 20 * time.Millisecond
+			c.config.WALTrimPersist = 10 * time.Millisecond
+			var mu sync.Mutex
+			random := rand.New(rand.NewPCG(seed, 7))
+			pauses := func(n int) time.Duration {
+				mu.Lock()
+				defer mu.Unlock()
+				return time.Duration(random.IntN(n)) * time.Millisecond
+			}
+			p := c.prepare()
+			p.data.SetInjector(faultstore.When(faultstore.Writes, faultstore.Always(faultstore.Fault{
+				Hook: func(ctx context.Context) { _ = pause(ctx, pauses(60)) },
+			})))
+			options := p.options(5)
+			witness := &trimWitness{Store: p.wal, c: c, random: pauses, records: map[int64]Record{}, trims: map[int64]bool{}}
+			options.WAL = witness
+			var err error
+			p.Engine, err = Open(c.Context(), options)
+			require.NoError(c, err)
+			var streams []*Stream
+			for range 64 {
+				streams = append(streams, p.stream())
+			}
+			acked := make([]int64, len(streams))
+			var writers sync.WaitGroup
+			for i, s := range streams {
+				writers.Go(func() {
+					for range 12 {
+						if _, err := s.Append(c.Context(), 1, fmt.Appendf(nil, "%d@%d", s.ID(), s.Next())); err != nil {
+							return
+						}
+						acked[i]++
+						<-time.After(pauses(20))
+					}
+				})
+			}
+			c.pass(time.Duration(40+20*seed) * time.Millisecond)
+			p.kill()
+			writers.Wait()
+			trims += len(witness.trims) - 1
+			next := c.start(5)
+			for i, s := range streams {
+				rows := c.rows(next.reopen(s.ID()))
+				require.GreaterOrEqual(c, int64(len(rows)), acked[i])
+				require.Equal(c, named(s, 0, int64(len(rows))), rows)
+			}
+			next.close()
+		})
+	}
 }
 
 // TestF07_SlowAndReorderedUploads has many streams append in any order, blocks of one stream each, and the first block's
