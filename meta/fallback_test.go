@@ -34,13 +34,13 @@ func twoSnapshots(t *testing.T) (storage *metatest.Memory, want []byte) {
 // damages are the ways in which the bytes of a snapshot are not those that were written.
 func damages() map[string]func([]byte) []byte {
 	return map[string]func([]byte) []byte{
-		"a bit changed":    flip(50),
-		"a magic changed":  flip(1),
-		"a CRC changed":    func(b []byte) []byte { return flip(len(b) - 1)(b) },
-		"a half of it":     func(b []byte) []byte { return b[:len(b)/2] },
-		"nothing is left":  func([]byte) []byte { return nil },
-		"a version byte":   flip(4),
-		"another's bytes,": func(b []byte) []byte { return append(b, 0) },
+		"a bit changed":   flip(50),
+		"a magic changed": flip(1),
+		"a CRC changed":   func(b []byte) []byte { return flip(len(b) - 1)(b) },
+		"a half of it":    func(b []byte) []byte { return b[:len(b)/2] },
+		"nothing is left": func([]byte) []byte { return nil },
+		"a version byte":  flip(4),
+		"a byte too many": func(b []byte) []byte { return append(b, 0) },
 	}
 }
 
@@ -50,7 +50,9 @@ func TestF41_ADamagedSnapshotIsMadeAgainFromTheOlderOneAndTheEntriesSince(t *tes
 			storage, want := twoSnapshots(t)
 			storage.Corrupt(true, 20, damage)
 			var rec recorder
-			l := open(t, storage.Join(), meta.Options{SnapshotEvery: 10, Events: rec.events()})
+			events, snapped := rec.events(), make(chan meta.SnapshotEvent, 1)
+			events.Snapshotted = func(e meta.SnapshotEvent) { snapped <- e }
+			l := open(t, storage.Join(), meta.Options{SnapshotEvery: 10, Events: events})
 			require.Equal(t, want, l.View().EncodeSnapshot())
 			require.Len(t, rec.fell, 1)
 			require.ErrorContains(t, rec.fell[0].Err, "meta: memory: snapshot 20: ")
@@ -60,9 +62,9 @@ func TestF41_ADamagedSnapshotIsMadeAgainFromTheOlderOneAndTheEntriesSince(t *tes
 			_, err := l.Do(background, put("more", "v"))
 			require.NoError(t, err)
 			settled := l.View().EncodeSnapshot()
-			require.NoError(t, l.Close())
-			require.Equal(t, []meta.SnapshotEvent{{Index: 26, Bytes: len(settled), Truncated: 20}}, rec.snaps,
+			require.Equal(t, meta.SnapshotEvent{Index: 26, Bytes: len(settled), Truncated: 20}, <-snapped,
 				"one that can be read is taken at once")
+			require.NoError(t, l.Close())
 			again := open(t, storage.Join(), meta.Options{Events: rec.events()})
 			require.Equal(t, settled, again.View().EncodeSnapshot())
 			require.Len(t, rec.fell, 1, "nothing had to be made up for")
