@@ -1,11 +1,15 @@
 package stream
 
 import (
+	"context"
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/tidemark-io/tidemark/objstore"
 	"github.com/tidemark-io/tidemark/objstore/faultstore"
@@ -162,4 +166,108 @@ func (c *cluster) unknownObjects() []string {
 		}
 	}
 	return unknown
+}
+
+// TestF09_CrashesAtRandomUnderRandomFaults: eight streams append and are uploaded side by side, each in blocks of its own, while
+// the calls of store and metadata are slow, fail, or lose their replies; and the process is killed at any moment, some times
+// over. The end of no stream ever goes back, and what was acknowledged is there once.
+func TestF09_CrashesAtRandomUnderRandomFaults(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		lives := rapid.SliceOfN(rapid.IntRange(0, 400), 1, 4).Draw(r, "milliseconds to live")
+		storeFaults := rapid.SliceOfN(rapid.IntRange(0, 9), 1, 20).Draw(r, "store")
+		catalogFaults := rapid.SliceOfN(rapid.IntRange(0, 9), 1, 20).Draw(r, "catalog")
+		runCluster(t, func(c *cluster) {
+			c.config.CacheMaxStreams = 1
+			c.config.UploadInterval, c.config.WALTrimPersist = 10*time.Millisecond, 20*time.Millisecond
+			ids := []catalog.StreamID{}
+			first := c.start(5)
+			for range 8 {
+				ids = append(ids, first.stream().ID())
+			}
+			first.close()
+			acked, ends := make([]int64, len(ids)), make([]int64, len(ids))
+			for _, life := range lives {
+				p := c.start(5)
+				c.endsOnlyGrow(ids, ends)
+				var writers sync.WaitGroup
+				for i, id := range ids {
+					s := p.reopen(id)
+					require.GreaterOrEqual(c, s.Next(), acked[i], "stream %d", id)
+					acked[i] = s.Next() // what was stored and not acknowledged is there for good
+					writers.Go(func() {
+						for n := 0; ; n++ {
+							if _, err := s.Append(c.Context(), 1, fmt.Appendf(nil, "%d@%d", id, acked[i])); err != nil {
+								return
+							}
+							acked[i]++
+							<-time.After(time.Duration(1+n*(i+3)%11) * time.Millisecond)
+						}
+					})
+				}
+				p.faultyUploads(storeFaults, catalogFaults)
+				c.pass(time.Duration(life) * time.Millisecond)
+				c.endsOnlyGrow(ids, ends)
+				p.kill()
+				writers.Wait()
+			}
+			p := c.start(5)
+			c.endsOnlyGrow(ids, ends)
+			for i, id := range ids {
+				s := p.reopen(id)
+				require.GreaterOrEqual(c, s.Next(), acked[i], "stream %d", id)
+				require.Equal(c, named(s, 0, s.Next()), c.rows(s))
+			}
+			p.close()
+			require.Empty(c, catalog.Check(c.catalog.View()))
+		})
+	})
+}
+
+// endsOnlyGrow holds the ends of streams in the catalog against those of the last call.
+func (c *cluster) endsOnlyGrow(ids []catalog.StreamID, ends []int64) {
+	c.Helper()
+	for i, id := range ids {
+		row, _ := c.catalog.View().Stream(id)
+		require.GreaterOrEqual(c, row.End, ends[i], "the end of stream %d", id)
+		ends[i] = row.End
+	}
+}
+
+// faultyUploads has the calls of uploads go wrong as numbers say, again and again.
+func (p *process) faultyUploads(storeFaults, catalogFaults []int) {
+	slow := func(n int) { <-time.After(time.Duration(n*7%29) * time.Millisecond) }
+	p.data.SetInjector(faultstore.When(faultstore.Writes, func(op faultstore.Op) faultstore.Fault {
+		delay := func(ctx context.Context) { _ = pause(ctx, time.Duration(op.Index*11%37)*time.Millisecond) }
+		switch storeFaults[op.Index%len(storeFaults)] {
+		case 0:
+			return faultstore.Fault{Err: objstore.ErrTransient, Hook: delay}
+		case 1:
+			return faultstore.Fault{Err: objstore.ErrThrottled, After: true}
+		case 2, 3, 4, 5:
+			return faultstore.Fault{Hook: delay}
+		}
+		return faultstore.Fault{}
+	}))
+	var mu sync.Mutex
+	calls := 0
+	p.catalog.setAround(func(call string, do func() error) error {
+		mu.Lock()
+		n := calls
+		calls++
+		mu.Unlock()
+		if call != "commit" && call != "prepare" {
+			return do()
+		}
+		slow(n)
+		switch catalogFaults[n%len(catalogFaults)] {
+		case 0, 1:
+			return catalog.ErrUnavailable
+		case 2:
+			if err := do(); err != nil {
+				return err
+			}
+			return catalog.ErrUnavailable
+		}
+		return do()
+	})
 }
