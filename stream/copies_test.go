@@ -32,7 +32,7 @@ type twin struct {
 func (b *bench) openTwin(metadata string) *twin {
 	b.Helper()
 	own, closed := openMetadata(b.Context(), b, metadata, time.Now)
-	t := &twin{bench: &bench{T: b.T, root: b.root, metadata: metadata, catalog: own, streams: b.streams}, streams: map[catalog.StreamID]*stream.Stream{}}
+	t := &twin{bench: &bench{T: b.T, root: b.root, metadata: metadata, catalog: own, trims: map[catalog.StreamID]int64{}, streams: b.streams}, streams: map[catalog.StreamID]*stream.Stream{}}
 	store, err := dir.Open(vfs.OS(), b.root)
 	require.NoError(b, err)
 	config := processConfig()
@@ -81,7 +81,7 @@ func (t *twin) work(rounds int) {
 			if t.streams[id] == nil {
 				t.streams[id] = t.openStream(t.Engine, id)
 			}
-			t.appendTo(t.streams[id], 500+i*3000)
+			t.appendTo(t.streams[id], 500+i%8*3000)
 		}
 		require.NoError(t, t.Upload(t.Context()))
 	}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -21,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/objstore/cloud"
 	"github.com/tidemark-io/tidemark/objstore/dir"
 	"github.com/tidemark-io/tidemark/stream"
 	"github.com/tidemark-io/tidemark/stream/catalog"
@@ -59,7 +61,8 @@ type bench struct {
 	root, socket, metadata string
 	catalog                catalog.Catalog // what this process has of it
 	streams                []catalog.StreamID
-	acked                  []ackLine // of all children, in no order
+	acked                  []ackLine                  // of all children, in no order
+	trims                  map[catalog.StreamID]int64 // the highest start that any child has asked for
 	tags                   int
 	config                 stream.Config // of the engines in this process
 	maxPutAge              time.Duration // of children
@@ -106,12 +109,28 @@ func newLonelyBench(t *testing.T) *bench {
 	return b
 }
 
+// processStreams is how many streams a bench has.
+const processStreams = 64
+
+// openStore opens the store of a bench: a directory, or the bucket of a URL.
+func openStore(ctx context.Context, t require.TestingT, root string) objstore.Store {
+	if strings.Contains(root, "://") {
+		store, err := cloud.Open(ctx, root, cloud.Options{PartBytes: cloud.MinPartBytes})
+		require.NoError(t, err)
+		return store
+	}
+	store, err := dir.Open(vfs.OS(), root)
+	require.NoError(t, err)
+	return store
+}
+
 // fill makes the streams.
 func (b *bench) fill() {
+	b.trims = map[catalog.StreamID]int64{}
 	e, done := b.open(0)
-	first, err := e.CreateStreams(b.Context(), 8)
+	first, err := e.CreateStreams(b.Context(), processStreams)
 	require.NoError(b, err)
-	for i := range 8 {
+	for i := range processStreams {
 		b.streams = append(b.streams, first+catalog.StreamID(i))
 	}
 	require.NoError(b, e.Close(b.Context()))
@@ -125,9 +144,8 @@ func (b *bench) open(node catalog.NodeID) (e *stream.Engine, done func()) {
 	if b.metadata != "" {
 		b.catalog, closed = openMetadata(b.Context(), b, b.metadata, time.Now)
 	}
-	store, err := dir.Open(vfs.OS(), b.root)
-	require.NoError(b, err)
-	e, err = stream.Open(b.Context(), stream.Options{
+	store := openStore(b.Context(), b, b.root)
+	e, err := stream.Open(b.Context(), stream.Options{
 		Catalog: b.catalog, Node: node, Cluster: "processes", WAL: store, Data: store, Proof: time.Now, Config: b.config,
 	})
 	require.NoError(b, err)
@@ -145,6 +163,7 @@ type child struct {
 	output sync.WaitGroup
 	mu     sync.Mutex
 	acked  []ackLine
+	trims  []ackLine     // of which Base is the start that it asks for
 	failed string        // what ended it
 	more   chan struct{} // a line came
 }
@@ -177,6 +196,9 @@ func (c *child) read(out io.Reader) {
 		var a ackLine
 		if text, isAck := bytes.CutPrefix(line, []byte("acked ")); isAck && json.Unmarshal(text, &a) == nil {
 			c.acked = append(c.acked, a)
+		}
+		if text, isTrim := bytes.CutPrefix(line, []byte("trims ")); isTrim && json.Unmarshal(text, &a) == nil {
+			c.trims = append(c.trims, a)
 		}
 		if text, isEnd := bytes.CutPrefix(line, []byte("failed ")); isEnd {
 			c.failed = string(text)
@@ -218,6 +240,9 @@ func (c *child) end() {
 	c.output.Wait()
 	_ = c.Wait() // killed, or not
 	c.b.acked = append(c.b.acked, c.acked...)
+	for _, trim := range c.trims {
+		c.b.trims[trim.Stream] = max(c.b.trims[trim.Stream], trim.Base)
+	}
 }
 
 func (c *child) signal(s syscall.Signal) {
@@ -255,16 +280,25 @@ func (b *bench) verify(e *stream.Engine) {
 		}
 		acked[a.Stream][a.Base] = a
 	}
-	found := 0
+	found, want := 0, 0
 	for _, id := range b.streams {
 		s := b.openStream(e, id)
-		for at := int64(0); at < s.Confirm(); {
+		start := s.Start()
+		require.LessOrEqual(b, start, b.trims[id], "nobody has asked for more to be trimmed")
+		for base := range acked[id] {
+			if base >= start {
+				want++
+			}
+		}
+		for at := start; at < s.Confirm(); {
 			got, err := s.Fetch(b.Context(), stream.FetchRequest{Start: at, End: s.Confirm(), MaxBytes: 1 << 20})
 			require.NoError(b, err)
 			for _, r := range got.Records {
-				require.Equal(b, at, r.Base)
+				if at > start {
+					require.Equal(b, at, r.Base)
+				}
 				at = r.End()
-				if a, was := acked[id][r.Base]; was {
+				if a, was := acked[id][r.Base]; was && r.Base >= start {
 					require.Equal(b, a.Count, r.Count)
 					require.Equal(b, string(payloadOf(a)), string(r.Payload))
 					found++
@@ -272,7 +306,7 @@ func (b *bench) verify(e *stream.Engine) {
 			}
 		}
 	}
-	require.Equal(b, len(b.acked), found, "every acknowledged append is there")
+	require.Equal(b, want, found, "every acknowledged append is there, or was trimmed")
 }
 
 func (b *bench) openStream(e *stream.Engine, id catalog.StreamID) *stream.Stream {
@@ -286,8 +320,7 @@ func (b *bench) openStream(e *stream.Engine, id catalog.StreamID) *stream.Stream
 // check finds nothing wrong.
 func (b *bench) check() {
 	b.Helper()
-	store, err := dir.Open(vfs.OS(), b.root)
-	require.NoError(b, err)
+	store := openStore(b.Context(), b, b.root)
 	defer store.Close()
 	for f, err := range stream.Check(b.Context(), stream.CheckOptions{
 		Catalog: b.catalog, WAL: store, Data: store, Cluster: "processes", Deep: true,
@@ -315,6 +348,29 @@ func TestKilledProcessesLoseNothing(t *testing.T) {
 			cancel()
 			require.Error(t, e.Close(ended))
 		}
+		done()
+	}
+	t.Logf("%d appends were acknowledged", len(b.acked))
+}
+
+// TestKilledProcessesLoseNothingInABucket is that over the bucket that the environment names.
+func TestKilledProcessesLoseNothingInABucket(t *testing.T) {
+	url := os.Getenv(storeVariable)
+	if url == "" {
+		t.Logf("%s is not set: no bucket to run against", storeVariable)
+		return
+	}
+	b := &bench{T: t, root: url, metadata: t.TempDir(), config: processConfig()}
+	b.fill()
+	for range number(t, killsVariable, 2) {
+		c := b.start(1, false)
+		c.await(1 + rand.IntN(400))
+		c.signal(syscall.SIGKILL)
+		c.end()
+		e, done := b.open(1)
+		b.verify(e)
+		require.NoError(t, e.Close(t.Context()))
+		b.check()
 		done()
 	}
 	t.Logf("%d appends were acknowledged", len(b.acked))
@@ -463,8 +519,7 @@ func TestTheChild(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(text), &o))
 	ctx := context.Background()
 	shared, closed := o.catalog(ctx, t)
-	store, err := dir.Open(vfs.OS(), o.Store)
-	require.NoError(t, err)
+	store := openStore(ctx, t, o.Store)
 	config := processConfig()
 	if o.Quiet {
 		config.UploadInterval, config.CompactInterval, config.GCInterval = time.Hour, time.Hour, time.Hour
@@ -484,13 +539,17 @@ func TestTheChild(t *testing.T) {
 	if o.MaxPutAge > 0 {
 		go prove(ctx, shared, e.Node(), &proved)
 	}
-	var writers sync.WaitGroup
+	var opened []*stream.Stream
 	for row := range shared.View().Streams() {
 		s, err := e.OpenStream(ctx, row.ID, row.Epoch+1)
 		if err != nil {
 			break // it was overtaken already
 		}
-		writers.Go(func() { appendForever(ctx, s, o.Tag) })
+		opened = append(opened, s)
+	}
+	var writers sync.WaitGroup
+	for _, s := range opened {
+		writers.Go(func() { appendForever(ctx, s, o.Tag, !o.Quiet) })
 	}
 	writers.Wait()
 	fmt.Printf("failed %q\n", fmt.Sprint(e.Err()))
@@ -520,9 +579,25 @@ func (o orders) catalog(ctx context.Context, t *testing.T) (c catalog.Catalog, c
 	return shared, shared.close
 }
 
-// appendForever appends until it fails, and says what was acknowledged.
-func appendForever(ctx context.Context, s *stream.Stream, tag string) {
-	for {
+// appendForever appends until it fails, and says what was acknowledged. Now and then it reads, and trims. Uploads, compaction
+// and the cleaner run by themselves.
+func appendForever(ctx context.Context, s *stream.Stream, tag string, trims bool) {
+	for n := 1; ; n++ {
+		if trims && n%20 == 0 {
+			at := s.Start() + rand.Int64N(s.Confirm()-s.Start()+1)
+			text, _ := json.Marshal(ackLine{Stream: s.ID(), Base: at})
+			fmt.Printf("trims %s\n", text)
+			if err := s.Trim(ctx, at); err != nil {
+				return
+			}
+		}
+		if n%5 == 0 {
+			got, err := s.Fetch(ctx, stream.FetchRequest{Start: s.Start(), End: s.Confirm(), MaxBytes: 20_000})
+			if err == nil && s.Confirm() > s.Start() && len(got.Records) == 0 {
+				fmt.Printf("failed %q\n", "a read gave nothing")
+				return
+			}
+		}
 		a := ackLine{Stream: s.ID(), Base: s.Next(), Count: 1 + rand.Int32N(5), Size: 1 + rand.IntN(5000), Tag: tag}
 		if _, err := s.Append(ctx, a.Count, payloadOf(a)); err != nil {
 			return
