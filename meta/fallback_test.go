@@ -89,6 +89,27 @@ func TestF41_WithoutAnOlderSnapshotTheWholeLogMakesUpForTheOnlyOne(t *testing.T)
 	require.Equal(t, uint64(15), rec.fell[0].Entries)
 }
 
+func TestF41_WithoutAnOlderSnapshotAndWithoutTheBeginningItIsRefused(t *testing.T) {
+	storage := metatest.NewMemory("c")
+	r := start(t, storage.Open, meta.Options{SnapshotEvery: 15})
+	for i := range 20 {
+		_, err := r.Do(background, put(fmt.Sprint(i), "v"))
+		require.NoError(t, err)
+	}
+	r.stop()
+	storage.Corrupt(true, 15, flip(50))
+	b := lost{storage.Join(), 1}
+	_, err := meta.Open(background, b, meta.Options{})
+	require.ErrorContains(t, err, "meta: memory: snapshot 15: at byte ")
+	require.ErrorContains(t, err, "without an older snapshot the entries do not make up for it: log entry 1 is missing")
+	found, err := meta.Inspect(background, b)
+	require.NoError(t, err)
+	require.NoError(t, b.Close())
+	require.Len(t, found.Findings, 2)
+	require.ErrorContains(t, found.Findings[1], "log entry 1 is missing")
+	require.Zero(t, found.State.Index())
+}
+
 // lost is a backend that has lost one entry.
 type lost struct {
 	meta.Backend

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/tidemark-io/tidemark/meta"
 )
@@ -226,7 +227,7 @@ func openBolt(path string, timeout time.Duration, readOnly bool) (*bbolt.DB, *os
 		FreelistType:   bbolt.FreelistMapType,
 	})
 	switch {
-	case errors.Is(err, bbolt.ErrTimeout):
+	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, nil, &meta.LockedError{Path: path}
 	case isSystem(err):
 		return nil, nil, fmt.Errorf("meta: %s: %w", path, err)
@@ -434,7 +435,7 @@ func (b *Backend) update(ctx context.Context, f func(*bbolt.Tx) error) error {
 		return nil
 	case refused != nil:
 		return refused
-	case errors.Is(err, bbolt.ErrDatabaseNotOpen):
+	case errors.Is(err, bolterrors.ErrDatabaseNotOpen):
 		return meta.ErrClosed
 	case isFull(err) && b.isBefore(id):
 		return fmt.Errorf("%w: %s: %w", meta.ErrNoSpace, b.path, err)
@@ -450,7 +451,7 @@ func (b *Backend) usable(ctx context.Context) error {
 }
 
 func (b *Backend) closedOr(err error) error {
-	if errors.Is(err, bbolt.ErrDatabaseNotOpen) {
+	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
 		return meta.ErrClosed
 	}
 	return err
