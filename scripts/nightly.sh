@@ -76,7 +76,7 @@ streams() {
 
 # s3 does that over a real S3 server and a real etcd.
 s3() {
-	(cd interop && TIDEMARK_TEST_TAKEOVERS=$TAKEOVERS TIDEMARK_TEST_LIVES=$LIVES \
+	(cd interop && TIDEMARK_TEST_TAKEOVERS=$TAKEOVERS TIDEMARK_TEST_LIVES=$LIVES TIDEMARK_TEST_KILLS=$STREAM_KILLS \
 		go test -p 1 -count=1 -timeout 2h ./s3/ ./twoprocess/)
 }
 
@@ -94,7 +94,7 @@ step ext4 "power cuts of a real ext4, in an image" "all" ./scripts/ext4.sh --mus
 step kills "kill -9 of the process under load; of a server whose groups rebalance" "$KILL_ROUNDS; 2 x ${GROUP_KILLS:-10}" kills
 step wal "the write-ahead log of streams against its model" "$WAL_RUNS" wal
 step streams "streams in processes that are killed, and overtaken; lives of an engine" "$STREAM_KILLS; $TAKEOVERS; $LIVES" streams
-step s3 "streams over a real S3 server and etcd: lives of an engine; processes paused, and killed" "$LIVES; 2 x $TAKEOVERS" s3
+step s3 "streams over a real S3 server and etcd: lives of an engine; processes killed; paused, and killed" "$LIVES; $STREAM_KILLS; 2 x $TAKEOVERS" s3
 step restarts "writers of kafka-go over restarts, 30 s apart" "$RESTARTS" restarts
 step interop "real clients and Apache Kafka" "all" make interop
 exit $failed
