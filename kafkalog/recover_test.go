@@ -469,7 +469,7 @@ func TestF16_NothingIsKeptBehindRecordsThatAPowerCutLost(t *testing.T) {
 
 			// The removed segments do not come back when the power is cut right after the open.
 			b = makeBench(t, fsys.Crash(memfs.CrashOptions{}))
-			l = b.open(c.o)
+			b.open(c.o)
 			require.Equal(t, c.bases, segmentBases(t, b.fs))
 			require.NoError(t, b.env.Close())
 		})

@@ -32,7 +32,7 @@ func TestU17_ThePageOfClientsNamesTheVersionsThatAreRun(t *testing.T) {
 		"kcat (an old librdkafka)":         "Debian's",
 	}
 	got := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| ([^|]+) \\| ([^|]+) \\| [^|]+ \\| ([^|]+) \\|$").FindAllStringSubmatch(readFile(t, "docs/clients.md"), -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\| ([^|]+) \| ([^|]+) \| [^|]+ \| ([^|]+) \|$`).FindAllStringSubmatch(readFile(t, "docs/clients.md"), -1) {
 		if row[1] == "client" {
 			continue
 		}

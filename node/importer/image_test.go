@@ -36,11 +36,6 @@ func (w *wireWriter) int32(v int32) *wireWriter {
 	return w
 }
 
-func (w *wireWriter) int64(v int64) *wireWriter {
-	w.b = binary.BigEndian.AppendUint64(w.b, uint64(v))
-	return w
-}
-
 func (w *wireWriter) int32s(vs ...int32) *wireWriter {
 	w.b = append(w.b, byte(len(vs)+1))
 	for _, v := range vs {

@@ -202,7 +202,7 @@ func examineClock(dir string, now time.Time) []finding {
 		return findings
 	}
 	if stamp, err := fileStamp(where); err == nil {
-		if skew := stamp.Sub(time.Now()).Abs(); skew > clockSkew {
+		if skew := time.Until(stamp).Abs(); skew > clockSkew {
 			findings = append(findings, warn("file times", "differ from the clock by %s", skew.Round(time.Second)))
 		}
 	}

@@ -88,14 +88,6 @@ func parseAge(word string) (time.Duration, bool) {
 	return age, err == nil && age >= 0
 }
 
-// timeText shows milliseconds since 1970.
-func timeText(ms int64) string {
-	if ms < 0 {
-		return "-"
-	}
-	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z")
-}
-
 // plural is a count with its noun.
 func plural[N ~int | ~int32 | ~int64](n N, noun string) string {
 	if n == 1 {
