@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -356,6 +357,7 @@ func TestF45_AStreamThatIsDeletedDuringAnUploadIsLeftOut(t *testing.T) {
 					}
 					u.addBlock(100, block.streams...)
 					<-time.After(time.Minute)
+					synctest.Wait()
 					u.addBlock(100, again, 2)
 					<-time.After(time.Minute)
 					require.NoError(t, u.failure())
