@@ -87,6 +87,11 @@ func observeRecovery(f factory, log *slog.Logger, e *stream.Events) {
 		dropped.WithLabelValues("foreign").Add(float64(r.Dropped.Foreign))
 		log.Info("the log of streams was recovered", "node", r.Node.ID, "ended_epoch", r.Epoch, "epoch", r.Node.Epoch,
 			"fence", r.To, "objects", r.Objects, "records", r.Records, "bytes", r.Bytes, "foreign", r.Dropped.Foreign, "took", r.Took)
+		if len(r.Dead) > 0 {
+			log.Warn("objects of a log lie above where it ends, since one before them is missing: a crash leaves such, and so does the "+
+				"deletion of an object, of which they would be all that is left; they are kept until the fence goes", "node", r.Node.ID,
+				"ended_epoch", r.Epoch, "fence", r.To, "objects", len(r.Dead), "first", r.Dead[0])
+		}
 	}
 }
 

@@ -133,3 +133,13 @@ func TestU14_RequestsToTheStoreAreCountedByClassWithTheirBytes(t *testing.T) {
 		`level=ERROR msg="the object store denies access" call=list key=p error="object store denied access" others=0`,
 	}, r.loud())
 }
+
+func TestF15_ObjectsThatRecoveryKeepsAsideAreWarnedOf(t *testing.T) {
+	r := newRig()
+	e := Streams(r.registry, r.log)
+	e.Engine.Recovered(stream.RecoveredEvent{Epoch: 3, To: 5})
+	require.NotContains(t, r.lines.String(), "level=WARN")
+	e.Engine.Recovered(stream.RecoveredEvent{Epoch: 3, To: 5, Dead: []string{"a/6", "a/7"}})
+	require.Contains(t, r.lines.String(), "level=WARN")
+	require.Contains(t, r.lines.String(), "first=a/6")
+}
