@@ -17,6 +17,7 @@ release: ## dist/: static binaries for linux amd64 and arm64, checksums, unit fi
 
 test: ## unit, property, fault and crash tests with the race detector; under ten minutes on two cores
 	$(GO) test -race -timeout 20m ./...
+	$(GO) test -count=1 -run F62_TinyRecords ./stream/
 
 cuts: ## 100 power cuts of the whole server under load, others each time; CUTS=10000 is the full count, CUTS_SEED=n repeats a run
 	NODE_POWER_CUTS=$(CUTS) NODE_POWER_CUTS_SEED=$(CUTS_SEED) $(GO) test -count=1 -timeout 3h -run PowerCutsUnderLoad ./node/

@@ -1,12 +1,15 @@
 package node_test
 
 import (
+	"bytes"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tidemark-io/tidemark/node"
 	"github.com/tidemark-io/tidemark/vfs"
@@ -41,7 +44,12 @@ func TestU08_AToolThatTakesAStoppedDirectoryPutsTheJournalBackFirst(t *testing.T
 	c := clientOf(t, n)
 	createTopic(t, c, 20, nil, "orders")
 	spread(t, c, "orders", 20, "first")
-	spread(t, c, "orders", 20, "in the journal")
+	value := func(p int32) []byte { return fmt.Appendf(nil, "the last of %02d", p) }
+	var records []*kgo.Record
+	for p := range int32(20) {
+		records = append(records, &kgo.Record{Topic: "orders", Partition: p, Value: value(p)})
+	}
+	require.NoError(t, c.ProduceSync(t.Context(), records...).FirstErr())
 	_, err = node.TakeStopped(t.Context(), dir, true, nil)
 	require.ErrorIs(t, err, vfs.ErrLocked)
 
@@ -49,7 +57,14 @@ func TestU08_AToolThatTakesAStoppedDirectoryPutsTheJournalBackFirst(t *testing.T
 	copyFiles(t, dir, killed)
 	c.Close()
 	require.NoError(t, n.Close(t.Context()))
-	journal, segment := filepath.Join(killed, node.JournalFile), filepath.Join(killed, "orders-3", "00000000000000000000.log")
+	journal := filepath.Join(killed, node.JournalFile)
+	held, err := os.ReadFile(journal)
+	require.NoError(t, err)
+	p := int32(0)
+	for p < 20 && !bytes.Contains(held, value(p)) {
+		p++ // the first to be written to was synced by itself
+	}
+	segment := filepath.Join(killed, fmt.Sprintf("orders-%d", p), "00000000000000000000.log")
 	whole, err := os.ReadFile(segment)
 	require.NoError(t, err)
 	require.NoError(t, os.Truncate(segment, int64(len(whole)-5)))

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,15 +17,14 @@ import (
 type watchedStore struct {
 	*fakeStore
 	known   int64
-	disturb func() // nil: nobody
+	disturb atomic.Pointer[func()] // nil: nobody
 }
 
 // asked calls who disturbs. What that one does itself is not told of.
 func (s *watchedStore) asked() {
-	if disturb := s.disturb; disturb != nil {
-		s.disturb = nil
-		disturb()
-		s.disturb = disturb
+	if disturb := s.disturb.Swap(nil); disturb != nil {
+		(*disturb)()
+		s.disturb.Store(disturb)
 	}
 }
 
@@ -128,7 +128,7 @@ func (d disturbance) look(t *testing.T, first, second int) (moments int) {
 		appendOne()
 		l.upkeep.settleEnd = s.LogEnd() // as if the journal had something of the log, so that the look asks before all else
 		l.arm(&l.upkeep.settle, monotonic().Add(time.Minute))
-		s.disturb = func() {
+		disturb := func() {
 			if moments == first {
 				appendOne()
 			}
@@ -137,9 +137,10 @@ func (d disturbance) look(t *testing.T, first, second int) (moments int) {
 			}
 			moments++
 		}
+		s.disturb.Store(&disturb)
 		<-time.After(time.Minute)
 		synctest.Wait()
-		s.disturb = nil
+		s.disturb.Store(nil)
 		<-time.After(10 * time.Minute)
 		synctest.Wait()
 		require.Zero(t, s.known, "producers, appends at %d and %d", first, second)

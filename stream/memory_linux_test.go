@@ -1,3 +1,5 @@
+//go:build !race
+
 package stream_test
 
 import (
@@ -29,6 +31,8 @@ const memoryVariable = "TIDEMARK_TEST_MEMORY"
 // memoryLimit is GOMEMLIMIT of that process, in MiB; its caches are half of that. What the kernel counts has the program's
 // text, stacks and what the collector has not given back too.
 const memoryLimit, memoryPeak = 192, 320
+
+// The race detector takes several times the memory of the program, so this file is not in its builds; make test runs it without.
 
 // TestF62_TinyRecordsSlowPutsAndManyReadersStayInTheirMemory: a process of its own writes records of ten bytes as fast as it is
 // let, over a bucket whose puts are slow, while 20 readers go through all streams from the earliest record on. It is pushed
