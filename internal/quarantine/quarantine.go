@@ -168,7 +168,11 @@ func (s *Set) copy(f File) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, target.Close()) }()
+	defer func() {
+		if err = errors.Join(err, target.Close()); err != nil { // a full disk, say: there is no manifest to tell of it
+			err = errors.Join(err, s.place.remove(f.Name))
+		}
+	}()
 	buf := make([]byte, min(chunk, f.Bytes))
 	for at := int64(0); at < f.Bytes; {
 		n := min(int64(len(buf)), f.Bytes-at)
@@ -255,19 +259,21 @@ func (p Place) Sets() ([]Manifest, error) {
 	return sets, nil
 }
 
-// Prune removes the oldest sets that starts made, until there are at most so many, of so many bytes. What a repair kept, and
+// Prune removes the oldest sets that starts made, until there are at most so many, of so many bytes; the newest stays, whatever its
+// size. What a repair kept, and
 // what cannot be understood, stays.
 func (p Place) Prune(sets int, bytes int64) error {
 	all, err := p.Sets()
 	if err != nil {
 		return err
 	}
-	for _, m := range slices.Backward(slices.DeleteFunc(all, func(m Manifest) bool { return m.By != ByStart })) {
+	starts := slices.DeleteFunc(all, func(m Manifest) bool { return m.By != ByStart })
+	for i, m := range slices.Backward(starts) {
 		sets--
 		for _, f := range m.Files {
 			bytes -= f.Bytes
 		}
-		if sets >= 0 && bytes >= 0 {
+		if sets >= 0 && bytes >= 0 || i == len(starts)-1 { // the newest may be of what is about to be removed
 			continue
 		}
 		for _, f := range m.Files {

@@ -3,6 +3,7 @@ package quarantine
 import (
 	"errors"
 	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
@@ -105,10 +106,23 @@ func TestTheOldestOfStartsGoAndWhatARepairKeptStays(t *testing.T) {
 	require.NoError(t, place.Prune(4, 12))
 	require.Equal(t, []int{0, 4, 5}, times())
 	require.NoError(t, place.Prune(0, 0))
-	require.Equal(t, []int{0}, times())
+	require.Equal(t, []int{0, 5}, times(), "the newest stays, though it is too large")
 	names, err := place.names()
 	require.NoError(t, err)
-	require.Len(t, names, 2)
+	require.Len(t, names, 4)
+}
+
+func TestACopyThatFailsLeavesNothing(t *testing.T) {
+	faults := faultfs.New(memfs.New(), nil)
+	write(t, faults, "data/orders-0/file", "12345")
+	place := In(faults, "data/orders-0")
+	s, err := place.Begin(noon, ByStart)
+	require.NoError(t, err)
+	faults.SetInjector(faultfs.FailMatching(faultfs.OpWriteAt, "*", syscall.ENOSPC))
+	require.ErrorIs(t, s.Copy("file", "bad"), syscall.ENOSPC)
+	names, err := place.names()
+	require.NoError(t, err)
+	require.Empty(t, names)
 }
 
 func TestACrashAtAnyCallLeavesTheFileInOneOfTwoPlaces(t *testing.T) {

@@ -114,12 +114,21 @@ type repairRun struct {
 
 // path repairs a partition, or all of a data directory.
 func (r *repairRun) path(ctx context.Context, path string) (err error) {
-	dirs, err := partitionDirs(path)
+	// The lock is in the directory, whatever name led there: "." has no parent by its name, and a link has another one.
+	named, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	real, err := filepath.EvalSymlinks(named)
+	if err != nil {
+		return err
+	}
+	dirs, err := partitionDirs(real)
 	if err != nil {
 		return err
 	}
 	var data *node.StoppedDir
-	for _, dir := range []string{path, filepath.Dir(filepath.Clean(path))} {
+	for _, dir := range []string{real, filepath.Dir(real), filepath.Dir(named)} {
 		if data != nil || !node.IsDataDir(dir) {
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-io/tidemark/node"
+	"github.com/tidemark-io/tidemark/vfs"
 )
 
 // onTree returns what is in a directory and all below it: contents, and when they were changed.
@@ -108,6 +109,26 @@ func TestU08_ARepairIsToldFirstAndThrowsNothingAway(t *testing.T) {
 	got := tidemark(t, "", "log", "repair", dataDir)
 	require.Equal(t, ExitFailed, got.Code)
 	require.Contains(t, got.Err, "stop the server that has "+dataDir+" first")
+}
+
+func TestADirectoryInUseIsNotRepairedWhateverItIsCalled(t *testing.T) {
+	dataDir := storedLines(t, "a", "b", "c")
+	partition := filepath.Join(dataDir, "t-0")
+	flipAt(t, filepath.Join(partition, "00000000000000000000.log"), -2)
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(partition, link))
+	t.Chdir(partition)
+	lock, err := vfs.OS().Lock(filepath.Join(dataDir, ".lock"))
+	require.NoError(t, err)
+	before := onTree(t, dataDir)
+	for _, path := range []string{".", link, partition, dataDir, ".."} {
+		got := tidemark(t, "", "log", "repair", "--apply", path)
+		require.Contains(t, got.Err, "stop the server that has "+dataDir+" first", path)
+		require.Equal(t, ExitFailed, got.Code, path)
+	}
+	require.Equal(t, before, onTree(t, dataDir))
+	require.NoError(t, lock.Close())
+	require.Contains(t, done(t, "", "log", "repair", "--apply", "."), "repaired")
 }
 
 func TestU08_ALogThatCannotBeReadHasAnExitCodeOfItsOwn(t *testing.T) {
