@@ -23,6 +23,14 @@ import (
 //	          │ magic  │ version │ crc   │ side size │     crc: of the side size
 //	          └────────┴─────────┴───────┴───────────┘
 //
+//	waiting   24      28      32       36                     512     in the header's sector; zero unless the journal waits
+//	          ┌───────┬───────┬────────┬──────────────────────┐
+//	          │ crc   │ flags │ keys   │ bits                 │     crc: of what follows it
+//	          └───────┴───────┴────────┴──────────────────────┘
+//	                                    bit n mod 3808 (lowest of its byte first): partition n of the journal waits
+//	                   1: it waits; 2: a file was left alone
+//	                           crc of the topic ids and partitions of all partitions, in the order in which rounds first name them
+//
 //	round     0       4       8            16         20       24
 //	          ┌───────┬───────┬────────────┬──────────┬────────┬─────────┬───
 //	          │ magic │ crc   │ generation │ sequence │ length │ entries │     crc: of what follows it, entries included

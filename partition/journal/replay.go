@@ -42,6 +42,9 @@ type ReplayOptions struct {
 
 	// Waiting has only those journals put back that wait since a file could not be written, and not the one that is in use.
 	Waiting bool
+
+	// KeepUnknown has a journal stay as it is, whatever of it was put back, if Find does not know whose some of its entries are.
+	KeepUnknown bool
 }
 
 // Replayed says what [Replay] did.
@@ -60,6 +63,9 @@ type Replayed struct {
 	// Lacking are the files that there was no space to write to. The journals that have something of them are kept, and the next
 	// Replay tries again. Nobody may write to the files until then.
 	Lacking []Lacking
+
+	// Unknown is how many partitions Find did not know, in journals that stay for them. It is 0 without KeepUnknown.
+	Unknown int
 }
 
 // Lacking is a file that is not whole.
@@ -74,6 +80,7 @@ func (d *Replayed) add(other Replayed) {
 	d.Files, d.Written, d.Bytes = d.Files+other.Files, d.Written+other.Written, d.Bytes+other.Bytes
 	d.Kept, d.Damaged = cmp.Or(other.Kept, d.Kept), cmp.Or(other.Damaged, d.Damaged)
 	d.Lacking = append(d.Lacking, other.Lacking...)
+	d.Unknown += other.Unknown
 }
 
 // Replay puts back what the logs of a data directory lost in a power cut and the journal kept, makes it durable, and removes
@@ -81,7 +88,9 @@ func (d *Replayed) add(other Replayed) {
 // it does nothing. It blocks on the device; when it fails, or is cut short, it may be called again.
 //
 // A full disk fails nothing but the files that would have to grow, see [Replayed].Lacking. The journal gets another name then, and
-// waits beside the next one.
+// waits beside the next one. It says of itself which partitions wait, and nothing of it is put back into others again: they are
+// served, and their segments may be rewritten. If it does not say so, or that is damaged, nothing but what a log has lost
+// behind its last batch is put back.
 //
 // A file that is no longer there is left out, since only a deletion takes it away. So is one that holds, in the place of the
 // journal's, a whole batch of a later leader epoch, and one whose next segment has offsets of the journal's: then a server that
@@ -122,17 +131,29 @@ func replayFile(o ReplayOptions, name string, next int) (Replayed, error) {
 	if err != nil {
 		return Replayed{}, err
 	}
-	r := &replay{ReplayOptions: o, reader: reader{name: whole, file: file, size: info.Size(), salvage: o.Salvage}, byFile: map[string]*target{}}
+	r := &replay{
+		ReplayOptions: o, reader: reader{name: whole, file: file, size: info.Size(), salvage: o.Salvage}, byFile: map[string]*target{},
+		numbers: map[Key]int{},
+	}
 	if err := r.reader.entries(r.note); err != nil {
 		if !o.Salvage || !errors.As(err, &r.done.Damaged) {
 			return Replayed{}, err
 		}
 		r.left = true
 	}
+	if err := r.restrict(name != FileName); err != nil {
+		return Replayed{}, err
+	}
 	if err := r.putBack(); err != nil {
 		return Replayed{}, err
 	}
+	if len(r.done.Lacking) > 0 && r.done.Unknown == 0 {
+		if err := r.markLacking(); err != nil {
+			return Replayed{}, err
+		}
+	}
 	switch {
+	case r.done.Unknown > 0:
 	case len(r.done.Lacking) > 0 && name != FileName: // it waits already
 	case len(r.done.Lacking) > 0:
 		err = errors.Join(o.FS.Rename(whole, path.Join(o.Dir, waitingPrefix+strconv.Itoa(next))), o.FS.SyncDir(o.Dir))
@@ -223,28 +244,41 @@ type replay struct {
 
 	targets []*target // in the order in which the journal first names them
 	byFile  map[string]*target
+	numbers map[Key]int // of the partitions, in the order in which the journal first names them
+	keys    []Key       // by number
+	unknown []Key
+	doubt   bool // it waits, and does not say for which partitions
 
 	mu   sync.Mutex // guards what follows, and the calls of LeftAlone
 	done Replayed
-	left bool // a file was left alone
+	left bool // a file was left alone, now or before the journal had to wait
+
+	lacking []*target // of done.Lacking
 }
 
 // target is a file and what the journal has of it, by position in the file for the most part.
 type target struct {
 	file   string
+	number int // of its partition
 	pieces []located
 }
 
 // note files an entry under its file.
 func (r *replay) note(e located) error {
 	r.done.Rounds = true
+	number, seen := r.numbers[e.Key]
+	if !seen {
+		number = len(r.keys)
+		r.numbers[e.Key], r.keys = number, append(r.keys, e.Key)
+	}
 	name, ok := r.Find(e.Key, e.Base)
 	if !ok {
+		r.unknown = append(r.unknown, e.Key)
 		return nil
 	}
 	t := r.byFile[name]
 	if t == nil {
-		t = &target{file: name}
+		t = &target{file: name, number: number}
 		r.byFile[name] = t
 		r.targets = append(r.targets, t)
 	}
@@ -257,7 +291,7 @@ func (r *replay) putBack() error {
 	errs := make([]error, len(r.targets))
 	_ = parallel.Each(context.Background(), len(r.targets), max(r.Workers, 1), func(i int) {
 		if errs[i] = r.restore(r.targets[i]); vfs.IsNoSpace(errs[i]) {
-			r.lack(r.targets[i].file, errs[i])
+			r.lack(r.targets[i], errs[i])
 			errs[i] = nil
 		}
 	})
@@ -279,8 +313,9 @@ func (r *replay) restore(t *target) (err error) {
 		return err
 	}
 	written := int64(0)
+	var front walk
 	for _, piece := range t.pieces {
-		n, reason, err := r.restorePiece(file, piece, next)
+		n, reason, err := r.restorePiece(file, piece, next, &front)
 		if err != nil {
 			return err
 		}
@@ -303,10 +338,11 @@ func (r *replay) restore(t *target) (err error) {
 	return nil
 }
 
-func (r *replay) lack(file string, err error) {
+func (r *replay) lack(t *target, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.done.Lacking = append(r.done.Lacking, Lacking{file, err})
+	r.lacking = append(r.lacking, t)
+	r.done.Lacking = append(r.done.Lacking, Lacking{t.file, err})
 }
 
 func (r *replay) leave(file, reason string) {
@@ -344,8 +380,9 @@ func (r *replay) nextSegment(file string, base int64) (int64, error) {
 }
 
 // restorePiece writes the records of one entry, also if they are there, and returns how many bytes were missing. reason says
-// why the file is not theirs. Records at the offset next and above are of another segment.
-func (r *replay) restorePiece(file vfs.File, e located, next int64) (written int64, reason string, err error) {
+// why the file is not theirs. Records at the offset next and above are of another segment. front is what is known of the
+// batches in front of them, which is looked at in doubt.
+func (r *replay) restorePiece(file vfs.File, e located, next int64, front *walk) (written int64, reason string, err error) {
 	info, err := file.Stat()
 	if err != nil {
 		return 0, "", err
@@ -378,6 +415,11 @@ func (r *replay) restorePiece(file vfs.File, e located, next int64) (written int
 	}
 	if later {
 		return 0, fmt.Sprintf("at %d it holds a batch of a later leader than the journal's", e.Position+at), nil
+	}
+	if r.doubt {
+		if reason, err := front.wouldContinue(file, e.Position, info.Size(), want, have); err != nil || reason != "" {
+			return 0, reason, err
+		}
 	}
 	_, err = file.WriteAt(want, e.Position)
 	return e.length, "", err
