@@ -284,6 +284,85 @@ func TestADeleteOfManyThatFailsAsAWhole(t *testing.T) {
 	}
 }
 
+// TestF69_ARefusalThatNamesNoKeyOfTheRequestIsOneOfAllKeys: which of them are still there cannot be told.
+func TestF69_ARefusalThatNamesNoKeyOfTheRequestIsOneOfAllKeys(t *testing.T) {
+	for _, name := range []string{"", "another"} {
+		f := newFakeS3(t)
+		s := open(t, f.url())
+		defer s.Close()
+		keys := manyKeys()
+		f.mu.refused = func(key string) string {
+			if key == keys[3] {
+				return name
+			}
+			return key
+		}
+		f.setRefuse(func(r *http.Request) (int, string) {
+			switch strings.TrimPrefix(r.URL.Path, "/b/") {
+			case keys[3]:
+				return 500, "InternalError"
+			case keys[2], keys[5]:
+				return 403, "AccessDenied"
+			}
+			return 0, ""
+		})
+		var failed *objstore.DeleteError
+		require.ErrorAs(t, s.Delete(t.Context(), keys...), &failed)
+		var got []string
+		for i, e := range failed.Failed {
+			got = append(got, e.Key)
+			want := objstore.ErrTransient
+			if i == 2 || i == 5 {
+				want = objstore.ErrDenied // it was named
+			}
+			require.Equal(t, want, e.Class)
+		}
+		require.Equal(t, keys, got)
+	}
+}
+
+// TestADeleteOfManyThatIsRefusedForNowIsNotRemembered: such answers have the status 400 as well as those of a store that does
+// not know the request.
+func TestADeleteOfManyThatIsRefusedForNowIsNotRemembered(t *testing.T) {
+	for code, want := range map[string]struct {
+		class error // nil: the keys are deleted one by one
+		again int   // the requests that delete many, of two calls
+	}{
+		"OperationAborted": {objstore.ErrTransient, 2}, "ExpiredToken": {nil, 2}, "MalformedXML": {nil, 1}, "InvalidRequest": {nil, 1},
+	} {
+		f := newFakeS3(t)
+		s := open(t, f.url())
+		defer s.Close()
+		f.setRefuse(func(r *http.Request) (int, string) {
+			if r.Method != http.MethodPost {
+				return 0, ""
+			}
+			return 400, code
+		})
+		for range 2 {
+			if err := s.Delete(t.Context(), manyKeys()...); want.class != nil {
+				require.ErrorIs(t, err, want.class)
+			} else {
+				require.NoError(t, err)
+			}
+		}
+		require.Equal(t, want.again, strings.Count(strings.Join(f.takeRequests(), "\n"), "POST  delete"), code)
+	}
+}
+
+func TestADeleteOfManyFromAStoreThatIsClosedIsFinal(t *testing.T) {
+	s := open(t, newFakeS3(t).url())
+	require.NoError(t, s.Close())
+	err := s.Delete(t.Context(), manyKeys()...)
+	require.ErrorIs(t, err, objstore.ErrClosed)
+	require.False(t, objstore.Retriable(err))
+	var failed *objstore.DeleteError
+	require.ErrorAs(t, err, &failed)
+	for i, e := range failed.Failed {
+		require.Equal(t, []any{manyKeys()[i], nil}, []any{e.Key, e.Class})
+	}
+}
+
 func TestURLsThatNameNoStore(t *testing.T) {
 	for url, want := range map[string]string{
 		"http://b":               `scheme "http", want one of s3, gs, azblob`,

@@ -130,33 +130,52 @@ func (d *deletion) deleteBatch(batch []int) {
 		}
 	}
 	refused, err := d.sendBatch(keys)
+	var unsent *objstore.Error
 	switch {
 	case errors.Is(err, errNoBatch):
 		for _, i := range batch {
 			d.deleteOne(i)
+		}
+	case errors.As(err, &unsent):
+		for _, key := range keys {
+			own := *unsent
+			own.Key = key
+			fail(key, &own)
 		}
 	case err != nil:
 		for _, key := range keys {
 			fail(key, d.store.fail(d.ctx, objstore.OpDelete, key, err))
 		}
 	}
+	named := map[string]*objstore.Error{}
 	for _, r := range refused {
-		if key, class, ok := d.store.batch.refusal(r); ok {
-			cause := fmt.Errorf("%s: %s", value(r.Code), value(r.Message))
+		key, class, ok := d.store.batch.refusal(r)
+		if !ok {
+			continue
+		}
+		cause := fmt.Errorf("%s: %s", value(r.Code), value(r.Message))
+		if byKey[key] != nil {
+			named[key] = &objstore.Error{Op: objstore.OpDelete, Store: d.store.name, Key: key, Class: class, Err: cause}
+			continue
+		}
+		for _, key := range keys { // it may be any of them
+			cause := fmt.Errorf("the store refused the key %q, which was not asked for: %w", value(r.Key), cause)
 			fail(key, &objstore.Error{Op: objstore.OpDelete, Store: d.store.name, Key: key, Class: class, Err: cause})
 		}
+	}
+	for key, e := range named {
+		fail(key, e)
 	}
 }
 
 // errNoBatch is a store that does not take many keys in one request, or not from this caller.
 var errNoBatch = errors.New("the store deletes one key a request")
 
-// sendBatch makes the request and returns what the store says that it did not delete.
+// sendBatch makes the request and returns what the store says that it did not delete. The error is the provider's, or a
+// [*objstore.Error] about the first key if nothing was sent.
 func (d *deletion) sendBatch(keys []string) ([]types.Error, error) {
 	if err := d.store.usable(d.ctx, objstore.OpDelete, keys[0]); err != nil {
-		var e *objstore.Error
-		errors.As(err, &e)
-		return nil, e.Err
+		return nil, err
 	}
 	b := d.store.batch
 	if b.unknown.Load() {
@@ -174,15 +193,28 @@ func (d *deletion) sendBatch(keys []string) ([]types.Error, error) {
 	if err == nil {
 		return out.Errors, nil
 	}
-	switch status, _ := answer(err); {
+	status, code := answer(err)
+	switch class := classOf(err); {
 	case d.ctx.Err() != nil:
-	case status == http.StatusBadRequest || status == http.StatusMethodNotAllowed || status == http.StatusNotImplemented:
+	case class == objstore.ErrDenied: // may be about this request only
+		return nil, errNoBatch
+	case class != nil:
+	case isUnknownRequest(status, code):
 		b.unknown.Store(true)
 		return nil, errNoBatch
-	case classOf(err) == objstore.ErrDenied: // may be about this request only
+	case status == http.StatusBadRequest: // an expired token, a digest that does not fit: the next request may pass
 		return nil, errNoBatch
 	}
 	return nil, err
+}
+
+// isUnknownRequest reports whether an answer without a class says that the store does not know the request, and never will.
+func isUnknownRequest(status int, code string) bool {
+	switch code {
+	case "MalformedXML", "InvalidRequest", "NotImplemented", "MethodNotAllowed", "UnsupportedOperation":
+		return true
+	}
+	return status == http.StatusMethodNotAllowed || status == http.StatusNotImplemented
 }
 
 // batchDeleter deletes at S3; nil for a bucket that is not there.

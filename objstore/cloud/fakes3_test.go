@@ -32,6 +32,8 @@ type fakeS3 struct {
 		// refuse answers a request with a status and an S3 code, 0 to let it pass. It may change the store.
 		refuse   func(*http.Request) (status int, code string)
 		oneByOne bool // the request that deletes many keys is not known
+		// refused is what the answer to the request that deletes many calls a key that was refused; nil for its name.
+		refused  func(key string) string
 		requests []string
 	}
 }
@@ -150,7 +152,11 @@ func (f *fakeS3) deleteMany(w http.ResponseWriter, r *http.Request, body []byte)
 		if f.mu.refuse != nil {
 			one := &http.Request{Method: http.MethodDelete, URL: &url.URL{Path: "/b/" + o.Key}}
 			if status, code := f.mu.refuse(one); status != 0 {
-				result.Errors = append(result.Errors, failure{o.Key, code, "as the test wants it"})
+				key := o.Key
+				if f.mu.refused != nil {
+					key = f.mu.refused(key)
+				}
+				result.Errors = append(result.Errors, failure{key, code, "as the test wants it"})
 				continue
 			}
 		}
