@@ -184,8 +184,8 @@ func (r *streamRecovery) execute(
 }
 
 // finish does what has to be written to the bucket: parts of objects are copied, and what only logs hold is recovered and
-// put into objects, as a start of each node would. It returns the state in which nothing is left to recover. scratch is the
-// name of a file that it may use.
+// put into objects, as a start of each node would. It returns the state in which nothing is left to recover, and which knows the
+// bucket by a mark. scratch is the name of a file that it may use.
 //
 // A crash leaves objects of which no metadata tells; the next recovery finds them like all others.
 func (r *streamRecovery) finish(
@@ -213,7 +213,12 @@ func (r *streamRecovery) finish(
 			return nil, err
 		}
 	}
-	return s, nil
+	mark, err := putMark(ctx, store, cluster)
+	if err != nil {
+		return nil, err
+	}
+	s, results := s.Apply(s.Index()+1, meta.Entry{Node: r.node, NowMs: r.now.UnixMilli(), Commands: []meta.Command{mark}})
+	return s, results[0].Err()
 }
 
 // stateCatalog is metadata that no log stands behind.

@@ -124,6 +124,10 @@ func (c *lostCluster) holds(dataDir string) {
 	store, err := openBucket(c.Context(), c.bucket)
 	require.NoError(c, err)
 	defer func() { require.NoError(c, store.Close()) }()
+	mark, known := log.View().Get(bucketKey)
+	require.True(c, known, "metadata knows the bucket again")
+	_, err = store.Head(c.Context(), bucketPrefix+string(mark.Value))
+	require.NoError(c, err)
 	e := c.open(meta.NewCatalog(log), 1, [16]byte{9}, store)
 	require.Greater(c, e.Node().Epoch, int64(1))
 	for id, want := range c.rows {

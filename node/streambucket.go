@@ -8,6 +8,8 @@ import (
 	"github.com/tidemark-io/tidemark/logdir"
 	"github.com/tidemark-io/tidemark/meta"
 	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/stream"
+	streamcatalog "github.com/tidemark-io/tidemark/stream/catalog"
 )
 
 // Metadata says which bucket the streams of the cluster are in, by the name of an object that is in no other one. Without it
@@ -24,12 +26,18 @@ const (
 // WrongStoreError says that an object store is not the one that holds the streams of the cluster.
 type WrongStoreError struct {
 	Store string // without secrets
-	Mark  string // the key of the object that is not in it
+	Mark  string // the key of the object that is not in it, or what such keys begin with: then it ends in a slash
+	// Unmarked says that metadata names no store, and this one does not hold what metadata knows of.
+	Unmarked bool
 }
 
 func (e *WrongStoreError) Error() string {
-	return fmt.Sprintf("the object store %s is not the one that the streams of this cluster are in: that one holds an object %s",
+	s := fmt.Sprintf("the object store %s is not the one that the streams of this cluster are in: that one holds an object %s",
 		e.Store, e.Mark)
+	if e.Unmarked {
+		s += "; use that one, or copy all of its objects into this one"
+	}
+	return s
 }
 
 // checkBucket makes sure that the open store is the one that metadata knows, if it knows one.
@@ -48,15 +56,81 @@ func (s *streams) checkBucket(ctx context.Context) error {
 
 // markBucket makes the open store the one that metadata knows, unless it knows one: then it must be the same. Of several nodes
 // that do so at once the first to write metadata decides; the marks of the others stay in their buckets and mean nothing.
+//
+// Metadata that knows none, and has logs that were not closed or objects of streams, was made before there were marks. Then the
+// store must hold an object of one of those logs, whose keys name the cluster, or one of the streams' objects at its size.
+// Streams that have neither hold no record, so any store will do.
 func (s *streams) markBucket(ctx context.Context) error {
 	if _, known := s.log.View().Get(bucketKey); !known {
-		mark := logdir.NewUUID().Hex()
-		if err := s.store.Put(ctx, bucketPrefix+mark, []byte(s.log.ClusterID())); err != nil {
+		if err := s.checkUnmarked(ctx); err != nil {
 			return err
 		}
-		if _, err := s.log.Do(ctx, meta.PutKvIfAbsent{Key: bucketKey, Value: []byte(mark)}); err != nil {
+		mark, err := putMark(ctx, s.store, s.log.ClusterID())
+		if err != nil {
+			return err
+		}
+		if _, err := s.log.Do(ctx, mark); err != nil {
 			return err
 		}
 	}
 	return s.checkBucket(ctx)
+}
+
+// putMark marks a store, and returns the command that makes it the one that metadata knows.
+func putMark(ctx context.Context, store objstore.Store, cluster string) (meta.Command, error) {
+	mark := logdir.NewUUID().Hex()
+	if err := store.Put(ctx, bucketPrefix+mark, []byte(cluster)); err != nil {
+		return nil, err
+	}
+	return meta.PutKvIfAbsent{Key: bucketKey, Value: []byte(mark)}, nil
+}
+
+// checkUnmarked makes sure that the open store holds something that metadata knows of, if it knows of anything.
+func (s *streams) checkUnmarked(ctx context.Context) error {
+	view, missing := s.log.View(), ""
+	for node := range view.Nodes() {
+		if node.WALEpoch < 0 {
+			continue
+		}
+		missing = stream.WALPrefix{Cluster: s.log.ClusterID(), Node: streamcatalog.NodeID(node.ID)}.String()
+		holds, err := holdsAny(ctx, s.store, missing)
+		if holds || err != nil {
+			return err
+		}
+	}
+	if id, size, known := anyObject(view); known {
+		missing = stream.DataKey(stream.DefaultNamespace, id)
+		info, err := s.store.Head(ctx, missing)
+		if err == nil && info.Size == size || err != nil && !errors.Is(err, objstore.ErrNotFound) {
+			return err
+		}
+	}
+	if missing == "" {
+		return nil
+	}
+	return &WrongStoreError{Store: s.store.String(), Mark: missing, Unmarked: true}
+}
+
+// holdsAny reports whether a store holds an object whose key begins with a prefix.
+func holdsAny(ctx context.Context, store objstore.Store, prefix string) (bool, error) {
+	for token := ""; ; {
+		page, err := store.List(ctx, objstore.ListRequest{Prefix: prefix, Token: token})
+		if err != nil || len(page.Objects) > 0 || page.Next == "" {
+			return len(page.Objects) > 0, err
+		}
+		token = page.Next
+	}
+}
+
+// anyObject is an object with records of streams.
+func anyObject(view *meta.State) (id streamcatalog.ObjectID, size int64, known bool) {
+	for set := range view.StreamSets() {
+		return set.Object, set.Size, true
+	}
+	for row := range view.Streams() {
+		for _, o := range view.StreamObjects(row.ID) {
+			return o.Object, o.Size, true
+		}
+	}
+	return 0, 0, false
 }

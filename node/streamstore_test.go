@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-io/tidemark/meta"
 	"github.com/tidemark-io/tidemark/meta/metatest"
 	"github.com/tidemark-io/tidemark/objstore"
 	"github.com/tidemark-io/tidemark/objstore/faultstore"
@@ -130,4 +131,49 @@ func TestAnotherStoreThanTheClustersIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	row, _ := back.log.View().Stream(id)
 	require.EqualValues(t, 3, row.End, "nothing was lost")
+}
+
+// TestMetadataWithoutAMarkMarksOnlyTheStoreThatHoldsItsObjects: a log that was not closed, or objects alone.
+func TestMetadataWithoutAMarkMarksOnlyTheStoreThatHoldsItsObjects(t *testing.T) {
+	for _, killed := range []bool{true, false} {
+		storage, right, wrong := metatest.NewMemory("c"), mem.NewBucket(time.Now), mem.NewBucket(time.Now)
+		faults := faultstore.New(right.Open(), nil)
+		n := newStreamNode(t, storage, func() objstore.Store { return faults })
+		e, err := n.get(t.Context())
+		require.NoError(t, err)
+		write(t, e)
+		if killed {
+			n.kill(t, faults)
+		} else {
+			require.NoError(t, n.close(t.Context()))
+		}
+		strayed := newStreamNodeOf(t, 2, storage, func() objstore.Store { return wrong.Open() })
+		_, err = strayed.log.Do(t.Context(), meta.DeleteKv{Key: bucketKey})
+		require.NoError(t, err)
+		for range 2 {
+			_, err = strayed.get(t.Context())
+			var other *WrongStoreError
+			require.ErrorAs(t, err, &other)
+			require.True(t, other.Unmarked)
+			require.ErrorContains(t, err, "; use that one, or copy all of its objects into this one")
+		}
+		_, known := strayed.log.View().Get(bucketKey)
+		require.False(t, known)
+		dead, _ := strayed.log.View().Node(1)
+		require.Equal(t, killed, dead.WALEpoch >= 0, "its log is as it was")
+		other := newStreamNodeOf(t, 3, storage, func() objstore.Store { return right.Open() })
+		_, err = other.get(t.Context())
+		require.NoError(t, err)
+		_, known = other.log.View().Get(bucketKey)
+		require.True(t, known)
+	}
+}
+
+func TestStreamsWithoutRecordsAreOfNoStoreYet(t *testing.T) {
+	n := newStreamNode(t, metatest.NewMemory("c"), func() objstore.Store { return mem.New() })
+	require.NoError(t, n.member.RaiseLevel(t.Context(), meta.LevelStreams))
+	_, err := n.streams.log.Do(t.Context(), meta.CreateStreams{Node: 1, NodeEpoch: n.member.Epoch(), Count: 1})
+	require.NoError(t, err)
+	_, err = n.get(t.Context())
+	require.NoError(t, err)
 }
