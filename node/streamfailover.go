@@ -119,7 +119,7 @@ func (s *streams) isDead(id streamcatalog.NodeID) bool {
 }
 
 // takeOver takes over the log of a dead node. It is cut short when the lease is lost. Should this node's own engine have
-// failed, another one is started first.
+// failed, another one is started first; a node that has come back by then is left alone.
 func (s *streams) takeOver(life context.Context, id streamcatalog.NodeID, try int) error {
 	lost := s.log.LeadLost()
 	ctx, cancel := context.WithCancelCause(life)
@@ -135,7 +135,8 @@ func (s *streams) takeOver(life context.Context, id streamcatalog.NodeID, try in
 	}()
 	began := time.Now()
 	engine, err := s.get(ctx)
-	if err == nil {
+	back := err == nil && !s.isDead(id) // to start an engine takes long; its epoch now would be of a node that lives
+	if err == nil && !back {
 		err = engine.Failover(ctx, id)
 	}
 	if err != nil && ctx.Err() != nil {
@@ -143,7 +144,7 @@ func (s *streams) takeOver(life context.Context, id streamcatalog.NodeID, try in
 	}
 	cancel(nil)
 	<-watched
-	if tell := s.events.TakeOver; tell != nil && life.Err() == nil {
+	if tell := s.events.TakeOver; tell != nil && life.Err() == nil && !back {
 		tell(observe.TakeOverEvent{Node: int32(id), Took: time.Since(began), Try: try, Err: err})
 	}
 	return err

@@ -177,6 +177,45 @@ func TestATakeOverEndsWithTheLeaseAndTheNextHolderDoesIt(t *testing.T) {
 	require.Equal(t, []any{int64(3), false}, []any{row.End, row.Opened})
 }
 
+// TestANodeThatCameBackWhileTheEngineStartedIsNotTakenOver: to start this node's own engine may take minutes.
+func TestANodeThatCameBackWhileTheEngineStartedIsNotTakenOver(t *testing.T) {
+	storage, bucket := metatest.NewMemory("c"), mem.NewBucket(time.Now)
+	mine, faults := faultstore.New(bucket.Open(), nil), faultstore.New(bucket.Open(), nil)
+	first := newStreamNodeOf(t, 1, storage, func() objstore.Store { return mine })
+	first.look = time.Hour // the test does it
+	told := hear(first)
+	second := newStreamNodeOf(t, 2, storage, func() objstore.Store { return faults })
+	e, err := first.get(t.Context())
+	require.NoError(t, err)
+	id, err := e.CreateStreams(t.Context(), 1)
+	require.NoError(t, err)
+	s, err := e.OpenStream(t.Context(), id, 1)
+	require.NoError(t, err)
+	e2, err := second.get(t.Context())
+	require.NoError(t, err)
+	write(t, e2)
+	mine.SetInjector(faultstore.When(faultstore.Writes, faultstore.Always(faultstore.Fault{Err: objstore.ErrDenied})))
+	_, err = s.Append(t.Context(), 1, []byte("lost"))
+	require.ErrorIs(t, err, stream.ErrWALFailed)
+	gate := faultstore.NewGate(func(op faultstore.Op) bool { return op.Kind == objstore.OpList && op.Key == streamcatalogPrefix(1) })
+	mine.SetInjector(gate.Inject)
+	second.kill(t, faults)
+	require.Eventually(t, func() bool { return first.isDead(2) }, time.Minute, time.Millisecond)
+
+	done := make(chan error, 1)
+	go func() { done <- first.takeOver(t.Context(), 2, 1) }()
+	_, err = gate.Held(t.Context(), 1)
+	require.NoError(t, err)
+	back := newStreamNodeOf(t, 2, storage, func() objstore.Store { return bucket.Open() })
+	require.Eventually(t, func() bool { return !first.isDead(2) }, time.Minute, time.Millisecond)
+	gate.Open()
+	require.NoError(t, <-done)
+	node, _ := first.log.View().Node(2)
+	require.Equal(t, back.member.Epoch(), node.Epoch, "it is not fenced")
+	require.GreaterOrEqual(t, node.WALEpoch, int64(0), "its log is its own to recover")
+	require.Empty(t, told.all(), "there was no take-over")
+}
+
 func TestANodeWithoutAnEngineTakesNothingOver(t *testing.T) {
 	storage, bucket := metatest.NewMemory("c"), mem.NewBucket(time.Now)
 	first := newStreamNodeOf(t, 1, storage, func() objstore.Store { return bucket.Open() })
