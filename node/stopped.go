@@ -3,7 +3,9 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
+	"slices"
 
 	"github.com/tidemark-io/tidemark/logdir"
 	"github.com/tidemark-io/tidemark/meta"
@@ -18,6 +20,7 @@ type StoppedDir struct {
 	data    *dataDir
 	said    logdir.Checkpoints
 	damage  error
+	journal error
 	changed bool
 }
 
@@ -35,9 +38,16 @@ func IsDataDir(name string) bool {
 // vfs.ErrLocked while a server has the directory.
 //
 // What the journal of a stop that was not in order has is put back first, as a start would do it, so that the logs are whole.
-// leftAlone is told of files of which it was not.
+// leftAlone is told of files of which it was not. With change it fails, and the journal stays for the next start of a server, while
+// there is no room for something of it, or it has records of partitions of which no directory is known and there are
+// directories that do not say whose they are: what is changed then is not what the journal's records go into. The error for the
+// former matches vfs.IsNoSpace.
 func TakeStopped(ctx context.Context, name string, change bool, leftAlone func(file, reason string)) (*StoppedDir, error) {
-	c := Config{DataDir: name}.withDefaults()
+	return takeStopped(ctx, Config{DataDir: name}.withDefaults(), change, leftAlone)
+}
+
+func takeStopped(ctx context.Context, c Config, change bool, leftAlone func(file, reason string)) (*StoppedDir, error) {
+	name := c.DataDir
 	if !change {
 		c.FS = untouched{overlay.New(c.FS)}
 	}
@@ -46,7 +56,7 @@ func TakeStopped(ctx context.Context, name string, change bool, leftAlone func(f
 		return nil, err
 	}
 	s := &StoppedDir{data: &dataDir{dir: dir, fs: c.FS, path: name, log: c.Log, now: c.Now}}
-	if err := s.settle(ctx, c.RecoveryThreads, leftAlone); err != nil {
+	if err := s.settle(ctx, c.RecoveryThreads, change, leftAlone); err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
 	s.said, s.damage = logdir.ReadCheckpoints(c.FS, name)
@@ -54,7 +64,7 @@ func TakeStopped(ctx context.Context, name string, change bool, leftAlone func(f
 }
 
 // settle puts the journal back.
-func (s *StoppedDir) settle(ctx context.Context, workers int, leftAlone func(file, reason string)) error {
+func (s *StoppedDir) settle(ctx context.Context, workers int, change bool, leftAlone func(file, reason string)) error {
 	d := s.data
 	if there, err := partition.HasJournal(d.fs, d.path); err != nil || !there {
 		return err
@@ -66,9 +76,66 @@ func (s *StoppedDir) settle(ctx context.Context, workers int, leftAlone func(fil
 	if err != nil || clean {
 		return err
 	}
-	_, err = partition.SalvageJournal(d.fs, d.path, d.journaledDirs(meta.Empty()), leftAlone)
-	return err
+	view := d.lookAtMeta(ctx)
+	nameless := d.nameless(view)
+	salvage := partition.SalvageJournal
+	if len(nameless) > 0 {
+		salvage = partition.SalvageKnownJournal
+	}
+	done, err := salvage(d.fs, d.path, d.journaledDirs(view), leftAlone)
+	if err != nil {
+		return err
+	}
+	s.journal = journalProblem(done, nameless)
+	if change && (len(done.Lacking) > 0 || done.Unknown > 0) {
+		return s.journal
+	}
+	return nil
 }
+
+// lookAtMeta returns what the metadata file in the directory says, as far as it can be read. Without one it is nothing.
+func (d *dataDir) lookAtMeta(ctx context.Context) *meta.State {
+	found, err := InspectMeta(ctx, MetaSource{DataDir: d.path})
+	if err != nil {
+		return meta.Empty()
+	}
+	return found.State
+}
+
+// nameless returns the directories of which it is not known whose they are.
+func (d *dataDir) nameless(view *meta.State) (names []string) {
+	for _, found := range slices.Concat(d.found.partitions, d.found.strays) {
+		_, known := view.Topic(found.name.Partition.Topic)
+		if found.err != nil && (!known || found.name.Role == logdir.Stray) {
+			names = append(names, found.name.String())
+		}
+	}
+	return names
+}
+
+// journalProblem says what was not put back of a journal, or is nil.
+func journalProblem(done partition.JournalReplay, nameless []string) error {
+	var problems []error
+	if done.Damaged != nil {
+		problems = append(problems, fmt.Errorf("the journal is damaged, and records that were acknowledged just before the stop may be lost: %w", done.Damaged))
+	}
+	if done.Kept != "" {
+		problems = append(problems, fmt.Errorf("not all of the journal was put back: it is kept as %s, which no start looks at", done.Kept))
+	}
+	for _, l := range done.Lacking {
+		problems = append(problems, fmt.Errorf("there is no room for records that only the journal has; make room, and start the server once: %s: %w",
+			l.File, l.Err))
+	}
+	if done.Unknown > 0 {
+		problems = append(problems, fmt.Errorf("the journal has records of %d partition(s) of which no directory is known, and it is not known whose %q are, "+
+			"since partition.metadata is missing or damaged there: start the server once, which puts the journal back", done.Unknown, nameless))
+	}
+	return errors.Join(problems...)
+}
+
+// JournalProblem says what of the journal was not put back, and where it is now, or is nil. Records that were acknowledged may be in it
+// alone.
+func (s *StoppedDir) JournalProblem() error { return s.journal }
 
 // FS returns the files as they are now.
 func (s *StoppedDir) FS() vfs.FS { return s.data.fs }

@@ -139,6 +139,13 @@ func SalvageJournal(fs vfs.FS, dir string, find func(topic [16]byte, index int32
 	return replayJournal(fs, dir, find, leftAlone, journal.ReplayOptions{Salvage: true})
 }
 
+// SalvageKnownJournal is SalvageJournal for a caller that may not know of all directories whose they are: while find does not
+// know a partition that the journal has something of, the journal stays as it is.
+func SalvageKnownJournal(fs vfs.FS, dir string, find func(topic [16]byte, index int32) (dir string, ok bool),
+	leftAlone func(file, reason string)) (JournalReplay, error) {
+	return replayJournal(fs, dir, find, leftAlone, journal.ReplayOptions{Salvage: true, KeepUnknown: true})
+}
+
 // ReplayWaiting puts back what a full disk kept ReplayJournal from, of the journals that wait for that. No log that find returns
 // the directory of may be open.
 func ReplayWaiting(fs vfs.FS, dir string, find func(topic [16]byte, index int32) (dir string, ok bool),
