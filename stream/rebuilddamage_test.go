@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,14 +44,64 @@ func TestNodeEpochsGoOnAboveFences(t *testing.T) {
 	w.fence(5, 2, 4*Window, 4)
 	w.log(8, 5, 0, row(2, 1, 0))
 	w.fence(8, 5, Window, 6)
-	w.log(8, 6, 3*Window, row(3, 1, 5)) // the one at 2 windows never arrived: nothing of it was acknowledged
+	w.log(8, 6, 2*Window, row(3, 1, 5))
 	made := w.rebuilt(false)
 	require.Equal(t, []catalog.NodeState{
 		{ID: 5, Epoch: 4, Slots: 1, WALEpoch: 2, WALStart: 3 * Window},
 		{ID: 8, Epoch: 6, Slots: 1, WALEpoch: 6, WALStart: 2 * Window},
 	}, made.Nodes)
-	require.Equal(t, []catalog.Stream{{ID: 1, Epoch: 1, Opened: true, Node: 5}}, made.Streams)
-	require.EqualValues(t, 2+skippedStreams, made.NextStream)
+	require.Equal(t, []catalog.Stream{
+		{ID: 1, Epoch: 1, Opened: true, Node: 5}, {ID: 3, Epoch: 1, Start: 5, End: 5, Opened: true, Node: 8},
+	}, made.Streams)
+	require.EqualValues(t, 4+skippedStreams, made.NextStream)
+}
+
+// TestALogThatBeganBehindACleanCloseIsTaken has epoch 6 end the log of epoch 5, write four windows and close cleanly, and epoch
+// 7 go on behind those. Its first objects are above where the fence in the log of epoch 5 says that the log of epoch 6 began.
+func TestALogThatBeganBehindACleanCloseIsTaken(t *testing.T) {
+	for name, between := range map[string]func(w *wreckage){
+		"whose objects are gone": func(*wreckage) {},
+		"of which one is left":   func(w *wreckage) { w.log(5, 6, 8*Window, row(1, 1, 1)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWreckage(t)
+			w.data(7, row(1, 1, 0), row(1, 1, 1))
+			w.fence(5, 5, 4*Window, 6)
+			between(w)
+			w.log(5, 7, 9*Window, row(1, 1, 2))
+			w.log(5, 7, 10*Window, row(1, 1, 3))
+			made := w.rebuilt(false)
+			require.Equal(t, []catalog.NodeState{{ID: 5, Epoch: 7, Slots: 1, WALEpoch: 7, WALStart: 9 * Window}}, made.Nodes)
+			require.Equal(t, []catalog.Stream{{ID: 1, Epoch: 1, End: 2, Opened: true, Node: 5}}, made.Streams)
+			require.Equal(t, map[catalog.StreamID]int64{1: 4}, made.LogEnds)
+			require.Empty(t, made.Findings)
+		})
+	}
+}
+
+// TestALogThatBeganBehindACleanCloseIsUnproved: what is below its first object may have been sent and have not arrived, for no
+// fence tells where it began.
+func TestALogThatBeganBehindACleanCloseIsUnproved(t *testing.T) {
+	w := newWreckage(t)
+	w.data(7, row(1, 1, 0))
+	w.fence(5, 5, 4*Window, 6)
+	w.log(5, 7, 9*Window, row(1, 1, 2))
+	_, err := Rebuild(t.Context(), w.options(false))
+	require.ErrorContains(t, err, "goes on behind a gap, from 2 to 3")
+}
+
+// TestALogWithoutItsFirstObjectStops has a fence that says where the log of epoch 6 began, and objects above that only.
+func TestALogWithoutItsFirstObjectStops(t *testing.T) {
+	w := newWreckage(t)
+	w.data(7, row(1, 1, 0))
+	w.fence(5, 5, Window, 6)
+	w.log(5, 6, 3*Window, row(1, 1, 1))
+	_, err := Rebuild(t.Context(), w.options(false))
+	require.ErrorContains(t, err, fmt.Sprintf("the log of epoch 6 began at %d", 2*Window))
+	made := w.rebuilt(true)
+	require.Equal(t, []catalog.NodeState{{ID: 5, Epoch: 6, Slots: 1, WALEpoch: 6, WALStart: 3 * Window}}, made.Nodes)
+	require.Equal(t, []catalog.Stream{{ID: 1, Epoch: 1, End: 1, Opened: true, Node: 5}}, made.Streams)
+	require.Equal(t, map[catalog.StreamID]int64{1: 2}, made.LogEnds)
 }
 
 func TestALogThatWasClosedGoesOnBehindAllOfIt(t *testing.T) {

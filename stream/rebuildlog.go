@@ -203,7 +203,13 @@ func (l *nodeLog) readNewest(ctx context.Context) error {
 	lowest := slices.Min(slices.Collect(maps.Keys(s.own)))
 	start, proved := lowest, lowest == 0
 	if known, ok := l.startOf(epoch); ok && known <= lowest {
-		start, proved = known, true
+		proved = known == lowest || s.trim >= 0
+		if !proved { // its first object is never trimmed
+			f := findNode(l.prefix.Node, l.prefix.Key(WALKey{Epoch: epoch, Start: known}))
+			f.Stops = true
+			l.find(f, "the log of epoch %d began at %d, as the fence before it tells, and no object is there, but others from %d on: "+
+				"either none of those was acknowledged, or the first was and is lost. They are taken", epoch, known, lowest)
+		}
 	}
 	if s.trim >= 0 { // the window of the trim offset was acknowledged
 		start, proved = min(start, s.trim-s.trim%Window), true
@@ -248,24 +254,33 @@ func (l *nodeLog) behind(s *walSurvey, first int64) (run []walObject) {
 	return run
 }
 
-// startOf is where the log of an epoch begins, as the fence tells that ended the one before it (3.6).
+// startOf is where the log of an epoch begins, as the fence tells by which it ended the one before it (3.6). A fence of any
+// other epoch does not tell: that one may have opened a log of its own behind it, and have closed it in order.
 func (l *nodeLog) startOf(epoch int64) (start int64, known bool) {
 	before := int64(-1)
-	for older, s := range l.surveys {
-		if older < epoch && older > before && len(s.fences) > 0 {
-			before = older
+	for older := range l.surveys {
+		if older < epoch {
+			before = max(before, older)
 		}
 	}
 	if before < 0 {
 		return 0, false
 	}
-	s := l.surveys[before]
+	fence, fenced := l.surveys[before].fence()
+	if !fenced || fence.header.Epoch != epoch {
+		return 0, false
+	}
+	return fence.header.Start + Window, true
+}
+
+// fence is the one that ended the epoch: the lowest that is not stale (WAL-13).
+func (s *walSurvey) fence() (fence walObject, fenced bool) {
 	for _, window := range slices.Sorted(maps.Keys(s.fences)) {
-		if window > s.trim && s.fences[window].header.Epoch <= epoch { // others are stale (WAL-13)
-			return window + Window, true
+		if window > s.trim {
+			return s.fences[window], true
 		}
 	}
-	return 0, false
+	return walObject{}, false
 }
 
 // rebuildAhead is how much of a log is read ahead, in bytes.
