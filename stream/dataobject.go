@@ -41,9 +41,9 @@ func putData(ctx context.Context, store objstore.Store, key string, data []byte)
 	return nil
 }
 
-// createData begins a data object that is too large for one put. No store can finish one only if its key is free, so the key
-// is looked at before: an object that comes between is replaced, as is one that an earlier try of the same caller has left
-// when again says so.
+// createData begins a data object that is too large for one put. S3 can finish such an upload under the condition that the key
+// is free (If-None-Match of CompleteMultipartUpload); [objstore.Upload] has no such condition, so the key is looked at before:
+// an object that comes between is replaced, as is one that an earlier upload of the same caller has left when again says so.
 func createData(ctx context.Context, store objstore.Store, key string, again bool) (objstore.Upload, error) {
 	if !again {
 		_, err := store.Head(ctx, key)

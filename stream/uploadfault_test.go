@@ -531,6 +531,29 @@ func TestF45_AnObjectThatIsThereAlreadyIsNotReplaced(t *testing.T) {
 	}
 }
 
+// TestF45_AnObjectIsLookedForUntilAnUploadHasBegun: the first look, or the call that begins the upload, fails for now.
+func TestF45_AnObjectIsLookedForUntilAnUploadHasBegun(t *testing.T) {
+	for _, kind := range []objstore.Op{objstore.OpHead, objstore.OpCreate} {
+		t.Run(string(kind), func(t *testing.T) {
+			runUpload(t, func(cfg *Config) { cfg.ObjectPartSize = 200 << 10 }, func(t *testing.T, u *uploadTest) {
+				key := DataKey(DefaultNamespace, 0)
+				u.store.SetInjector(faultstore.When(func(op faultstore.Op) bool { return op.Kind == kind }, func(faultstore.Op) faultstore.Fault {
+					u.store.SetInjector(nil)
+					require.NoError(t, u.store.Put(t.Context(), key, []byte("another process's")))
+					return faultstore.Fault{Err: objstore.ErrTransient}
+				}))
+				u.addBlock(300<<10, 1)
+				<-time.After(time.Minute)
+				var taken *ObjectTakenError
+				require.ErrorAs(t, u.failure(), &taken)
+				found, err := u.store.Get(t.Context(), key)
+				require.NoError(t, err)
+				require.Equal(t, "another process's", string(found))
+			})
+		})
+	}
+}
+
 // TestAnObjectOfAnEarlierTryIsTaken: the store wrote it and its answer was lost.
 func TestAnObjectOfAnEarlierTryIsTaken(t *testing.T) {
 	for name, kind := range map[string]objstore.Op{"one put": objstore.OpPutIfAbsent, "an upload in parts": objstore.OpFinish} {

@@ -19,8 +19,9 @@ func (u *uploader) writeObject(ctx context.Context, b *cacheBlock, plan objectPl
 		return writtenObject{}, ctx.Err()
 	}
 	key := DataKey(u.namespace, plan.id)
+	begun := false // an upload in parts: what is there may be ours then
 	for try := 0; ; try++ {
-		written, err := u.writeOnce(ctx, key, b, plan, try > 0)
+		written, err := u.writeOnce(ctx, key, b, plan, &begun)
 		if err == nil || ctx.Err() != nil {
 			return written, err
 		}
@@ -42,9 +43,9 @@ func isDefinitive(err error) bool {
 }
 
 // writeOnce is one try: one put if the object is smaller than a part, otherwise an upload in parts (OBJ-6). Neither replaces
-// an object that is not of an earlier try.
+// an object that is not of an earlier try. begun is set when an upload in parts has begun.
 func (u *uploader) writeOnce(
-	ctx context.Context, key string, b *cacheBlock, plan objectPlan, again bool,
+	ctx context.Context, key string, b *cacheBlock, plan objectPlan, begun *bool,
 ) (writtenObject, error) {
 	size := 0
 	for _, id := range plan.streams {
@@ -62,10 +63,11 @@ func (u *uploader) writeOnce(
 		}
 		return written, putData(ctx, u.data, key, buf.Bytes())
 	}
-	upload, err := createData(ctx, u.data, key, again)
+	upload, err := createData(ctx, u.data, key, *begun)
 	if err != nil {
 		return writtenObject{}, err
 	}
+	*begun = true
 	written, err := writeRecords(&pacedWriter{ctx, &u.rate, upload}, b, plan, u.cfg.ObjectBlockSize)
 	if err != nil {
 		return written, errors.Join(err, upload.Abort())
