@@ -573,27 +573,55 @@ func TestF15_AnAcknowledgedObjectThatIsGoneFromASmallHoleIsTold(t *testing.T) {
 	}
 }
 
+// TestAFenceOutlivesWhatItHasMadeDead: without it, that would look like the log of an epoch that nobody has ended.
+func TestAFenceOutlivesWhatItHasMadeDead(t *testing.T) {
+	runCluster(t, func(c *cluster) {
+		old := c.start(5)
+		s := old.stream()
+		c.appendMany(s, 2)
+		gate := faultstore.NewGate(faultstore.Matching(objstore.OpPutIfAbsent, walKey(5, 1, 2)))
+		old.wal.SetInjector(gate.Inject)
+		c.submitApart(s, 2)
+		next := c.start(5)
+		c.pass(time.Minute)
+		require.Equal(c, []string{"1/2", "1/3"}, c.walKeys(5))
+		next.wal.SetInjector(func(op faultstore.Op) faultstore.Fault {
+			if op.Kind == objstore.OpDelete && slices.Contains(op.Keys, walKey(5, 1, 3)) {
+				return faultstore.Fault{Keys: map[string]error{walKey(5, 1, 3): objstore.ErrTransient}}
+			}
+			return faultstore.Fault{}
+		})
+		c.pass(c.config.WALFenceRetention)
+		require.Equal(c, []string{"1/2", "1/3"}, c.walKeys(5))
+		next.wal.SetInjector(nil)
+		c.pass(time.Hour)
+		require.Empty(c, c.walKeys(5))
+		next.close()
+	})
+}
+
 func TestWhatAnEndedEpochMayLose(t *testing.T) {
 	now := time.Now()
 	object := func(window int64, age time.Duration) endedObject {
 		return endedObject{objstore.Info{Key: fmt.Sprint(window), Modified: now.Add(-age)}, window * Window}
 	}
 	for name, test := range map[string]struct {
-		epoch endedEpoch
-		keys  []string
-		young time.Duration // 0 for no fence that stays
+		epoch  endedEpoch
+		own    []string
+		fences []string
+		young  time.Duration // 0 for no fence that stays
 	}{
-		"an epoch that was closed cleanly":     {endedEpoch{own: []endedObject{object(3, 1)}}, []string{"3"}, 0},
-		"a young fence, and objects around it": {endedEpoch{own: []endedObject{object(1, 9), object(3, 9)}, fences: []endedObject{object(2, 1)}}, []string{"1"}, 1},
-		"an old fence, and objects around it":  {endedEpoch{own: []endedObject{object(1, 9), object(3, 9)}, fences: []endedObject{object(2, 6)}}, []string{"2", "1", "3"}, 0},
+		"an epoch that was closed cleanly":     {endedEpoch{own: []endedObject{object(3, 1)}}, []string{"3"}, nil, 0},
+		"a young fence, and objects around it": {endedEpoch{own: []endedObject{object(1, 9), object(3, 9)}, fences: []endedObject{object(2, 1)}}, []string{"1"}, nil, 1},
+		"an old fence, and objects around it":  {endedEpoch{own: []endedObject{object(1, 9), object(3, 9)}, fences: []endedObject{object(2, 6)}}, []string{"1", "3"}, []string{"2"}, 0},
 		"a stale fence below the one that counts": {
 			endedEpoch{own: []endedObject{object(2, 1), object(4, 1)}, fences: []endedObject{object(1, 2), object(3, 1)}, trim: 2 * Window},
-			[]string{"2"}, 1,
+			[]string{"2"}, nil, 1,
 		},
-		"the youngest of two fences": {endedEpoch{own: []endedObject{object(5, 1)}, fences: []endedObject{object(1, 1), object(2, 3)}}, nil, 1},
+		"the youngest of two fences": {endedEpoch{own: []endedObject{object(5, 1)}, fences: []endedObject{object(1, 1), object(2, 3)}}, nil, nil, 1},
 	} {
-		keys, young := test.epoch.removable(now.Add(-5))
-		require.Equal(t, test.keys, keys, name)
+		own, fences, young := test.epoch.removable(now.Add(-5))
+		require.Equal(t, [][]string{test.own, test.fences}, [][]string{own, fences}, name)
 		want := time.Time{}
 		if test.young > 0 {
 			want = now.Add(-test.young)

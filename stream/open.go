@@ -190,15 +190,18 @@ func (e *Engine) tryRemoveOldEpochs(ctx context.Context, node catalog.Node, pref
 			return young, err
 		}
 	}
-	var keys []string
+	var own, fences []string
 	for _, epoch := range order {
-		remove, until := epoch.removable(time.Now().Add(-e.options.Config.WALFenceRetention))
-		keys = append(keys, remove...)
+		objects, expired, until := epoch.removable(time.Now().Add(-e.options.Config.WALFenceRetention))
+		own, fences = append(own, objects...), append(fences, expired...)
 		if old := until.Add(e.options.Config.WALFenceRetention); !until.IsZero() && old.After(young) {
 			young = old
 		}
 	}
-	return young, deleteAll(ctx, e.options.WAL, keys)
+	if err := deleteAll(ctx, e.options.WAL, own); err != nil {
+		return young, err
+	}
+	return young, deleteAll(ctx, e.options.WAL, fences) // what lies above one is gone: without it that would not be dead any more
 }
 
 // endedEpoch is what an older epoch of a node left.
@@ -233,9 +236,9 @@ func (p *endedEpoch) add(ctx context.Context, store objstore.Store, key WALKey, 
 	return nil
 }
 
-// removable returns the keys of what may go: fences that are older than a time, and objects of the writer unless a younger
-// fence ended the log below them. young is the age of the youngest fence that stays, zero if none does.
-func (p *endedEpoch) removable(before time.Time) (keys []string, young time.Time) {
+// removable returns the keys of what may go: objects of the writer unless a fence that stays ended the log below them, and then
+// fences that are older than a time. young is the age of the youngest fence that stays, zero if none does.
+func (p *endedEpoch) removable(before time.Time) (own, fences []string, young time.Time) {
 	var end *endedObject // the fence that ended the log: the lowest one that is not stale (WAL-13)
 	for i, f := range p.fences {
 		if f.Modified.After(before) {
@@ -247,12 +250,12 @@ func (p *endedEpoch) removable(before time.Time) (keys []string, young time.Time
 			}
 			continue
 		}
-		keys = append(keys, f.Key)
+		fences = append(fences, f.Key)
 	}
 	for _, o := range p.own {
 		if end == nil || o.start < end.start {
-			keys = append(keys, o.Key)
+			own = append(own, o.Key)
 		}
 	}
-	return keys, young
+	return own, fences, young
 }

@@ -90,6 +90,41 @@ func TestALogThatBeganBehindACleanCloseIsUnproved(t *testing.T) {
 	require.ErrorContains(t, err, "goes on behind a gap, from 2 to 3")
 }
 
+// TestWhatStandsAboveAFenceStaysAway: it is dead, whether anything is left below the fence or not, however far above it is.
+func TestWhatStandsAboveAFenceStaysAway(t *testing.T) {
+	for name, c := range map[string]struct {
+		left  func(w *wreckage) // below the fence
+		node  catalog.NodeState
+		opens bool
+	}{
+		"with nothing left below": {
+			func(*wreckage) {}, catalog.NodeState{ID: 5, Epoch: 6, Slots: 1, WALEpoch: -1, WALStart: 81 * Window}, false,
+		},
+		"with objects below": {
+			func(w *wreckage) { w.log(5, 5, 3*Window, row(1, 1, 1)) },
+			catalog.NodeState{ID: 5, Epoch: 6, Slots: 1, WALEpoch: 5, WALStart: 3 * Window}, true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWreckage(t)
+			w.data(7, row(1, 1, 0))
+			c.left(w)
+			w.fence(5, 5, 4*Window, 6)
+			w.log(5, 5, 5*Window, row(1, 1, 1), row(1, 1, 2))
+			w.log(5, 5, 80*Window, row(1, 1, 9))
+			made := w.rebuilt(false)
+			require.Equal(t, []catalog.NodeState{c.node}, made.Nodes)
+			want, ends := catalog.Stream{ID: 1, Epoch: 1, End: 1}, map[catalog.StreamID]int64{}
+			if c.opens {
+				want.Opened, want.Node, ends[1] = true, 5, 2
+			}
+			require.Equal(t, []catalog.Stream{want}, made.Streams)
+			require.Equal(t, ends, made.LogEnds)
+			require.Empty(t, made.Findings)
+		})
+	}
+}
+
 // TestALogWithoutItsFirstObjectStops has a fence that says where the log of epoch 6 began, and objects above that only.
 func TestALogWithoutItsFirstObjectStops(t *testing.T) {
 	w := newWreckage(t)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -197,8 +196,11 @@ func (l *nodeLog) readNewest(ctx context.Context) error {
 	}
 	epoch := slices.Max(slices.Collect(maps.Keys(l.surveys)))
 	s := l.surveys[epoch]
+	if fence, fenced := s.fence(); fenced { // what stands above it is dead, and is kept as long as it
+		maps.DeleteFunc(s.own, func(window int64, _ walObject) bool { return window > fence.header.Start })
+	}
 	if len(s.own) == 0 {
-		return nil // nothing was acknowledged in it
+		return nil // nothing was acknowledged in it, or all of it was drained
 	}
 	lowest := slices.Min(slices.Collect(maps.Keys(s.own)))
 	start, proved := lowest, lowest == 0
@@ -237,17 +239,10 @@ func (l *nodeLog) readNewest(ctx context.Context) error {
 	return l.readRecords(ctx, proved)
 }
 
-// behind returns all objects of a damaged log that may hold what was acknowledged: those from a window on, and below the fence
-// that ended it.
+// behind returns all objects of a damaged log that may hold what was acknowledged: those from a window on.
 func (l *nodeLog) behind(s *walSurvey, first int64) (run []walObject) {
-	fence := int64(math.MaxInt64)
-	for window := range s.fences {
-		if window > s.trim {
-			fence = min(fence, window)
-		}
-	}
 	for _, window := range slices.Sorted(maps.Keys(s.own)) {
-		if window >= first && window < fence {
+		if window >= first {
 			run = append(run, s.own[window])
 		}
 	}
