@@ -83,7 +83,8 @@ type RebuildCopy struct {
 // RebuildFinding is something about a bucket that a person should know.
 type RebuildFinding struct {
 	// Stops says that nothing is rebuilt unless [RebuildOptions.LeaveOut] is set: an object that is damaged or of an unknown
-	// version, a log that cannot be recovered, or a gap of which cannot be told whether records are missing.
+	// version, a log that cannot be recovered, or a gap of which cannot be told whether records are missing. A key in a node's
+	// log that is of no known form stops either way, for [Open] would refuse it.
 	Stops bool
 	// Stream, Object and Node are what it is about, -1 if it is not about one. Key is the key in the store, if any.
 	Stream catalog.StreamID
@@ -153,6 +154,7 @@ type rebuilder struct {
 	streams       map[catalog.StreamID]*foundStream
 	highestObject catalog.ObjectID
 	highestStream catalog.StreamID
+	refused       []RebuildFinding // that stop even with LeaveOut
 }
 
 // foundObject is a data object as its index tells of it.
@@ -237,16 +239,18 @@ func (b *rebuilder) damage(f RebuildFinding, err error) error {
 	return err
 }
 
+// refuse notes a key that [Open] refuses, whatever is rebuilt.
+func (b *rebuilder) refuse(f RebuildFinding, err error) {
+	f.Stops = true
+	b.find(f, "%v; the node does not start while it is there: move it out of the bucket", err)
+	b.refused = append(b.refused, b.made.Findings[len(b.made.Findings)-1])
+}
+
 // stopped is the error of what keeps the rebuild from being used.
 func (b *rebuilder) stopped() error {
-	if b.LeaveOut {
-		return nil
-	}
-	e := &RebuildError{}
-	for _, f := range b.made.Findings {
-		if f.Stops {
-			e.Findings = append(e.Findings, f)
-		}
+	e := &RebuildError{Findings: b.refused}
+	if !b.LeaveOut {
+		e.Findings = slices.DeleteFunc(slices.Clone(b.made.Findings), func(f RebuildFinding) bool { return !f.Stops })
 	}
 	if len(e.Findings) > 0 {
 		return e

@@ -194,10 +194,6 @@ func TestDamageStopsARebuildUnlessItIsLeftOut(t *testing.T) {
 			func(w *wreckage) { w.log(5, 2, 70*Window, row(1, 1, 9)) },
 			"write-ahead log has a gap", w5(Window), []catalog.Stream{{ID: 1, Epoch: 1, End: 1}},
 		},
-		"a key of no known form": {
-			func(w *wreckage) { w.put(WALPrefix{"tm-1", 5}.String()+"3/wal/one", []byte("?")) },
-			"is unknown", WALPrefix{"tm-1", 5}.String() + "3/wal/one", []catalog.Stream{{ID: 1, Epoch: 1, End: 1}},
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWreckage(t)
@@ -218,6 +214,25 @@ func TestDamageStopsARebuildUnlessItIsLeftOut(t *testing.T) {
 			require.Equal(t, c.left, w.rebuilt(true).Streams)
 		})
 	}
+}
+
+// TestAnUnknownKeyOfALogIsNotLeftOut: every later start of the node refuses it.
+func TestAnUnknownKeyOfALogIsNotLeftOut(t *testing.T) {
+	w := newWreckage(t)
+	w.log(5, 2, 0, row(1, 1, 1))
+	w.flip(w5(0), 60) // this could be left out
+	unknown := WALPrefix{"tm-1", 5}.String() + "3/wal/one"
+	w.put(unknown, []byte("?"))
+	for _, leaveOut := range []bool{false, true} {
+		_, err := Rebuild(t.Context(), w.options(leaveOut))
+		var stopped *RebuildError
+		require.ErrorAs(t, err, &stopped)
+		require.Contains(t, err.Error(), fmt.Sprintf("object key %q is unknown", unknown))
+		require.Contains(t, err.Error(), "move it out of the bucket")
+		require.Equal(t, leaveOut, len(stopped.Findings) == 1, "%v", stopped.Findings)
+	}
+	require.NoError(t, w.store.Delete(t.Context(), unknown))
+	w.rebuilt(true)
 }
 
 // TestWhatCanBeReadOfADamagedLogIsCopied has an object in the middle that cannot be read, which held records of stream 2, and

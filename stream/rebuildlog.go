@@ -168,14 +168,15 @@ func (l *nodeLog) readHeaders(ctx context.Context, listed []objstore.Info) error
 	}
 	for i, o := range objects {
 		key, err := l.prefix.Parse(listed[i].Key)
-		if err == nil {
-			l.state.Epoch = max(l.state.Epoch, key.Epoch)
-			l.highest = max(l.highest, key.Start)
-			err = errs[i]
-		}
 		if err != nil {
+			l.refuse(findNode(l.prefix.Node, listed[i].Key), err)
+			continue
+		}
+		l.state.Epoch = max(l.state.Epoch, key.Epoch)
+		l.highest = max(l.highest, key.Start)
+		if errs[i] != nil {
 			l.bad = true
-			if err := l.damage(findNode(l.prefix.Node, listed[i].Key), err); err != nil {
+			if err := l.damage(findNode(l.prefix.Node, listed[i].Key), errs[i]); err != nil {
 				return err
 			}
 			continue
