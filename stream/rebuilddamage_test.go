@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/objstore/faultstore"
 	"github.com/tidemark-io/tidemark/objstore/mem"
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
@@ -256,9 +257,51 @@ func TestWhatCanBeReadOfADamagedLogIsCopied(t *testing.T) {
 	require.Equal(t, []catalog.ObjectID{first, first + 2}, []catalog.ObjectID{made.Sets[0].Object, made.Sets[1].Object})
 	require.Equal(t, first+3, made.NextObject)
 	require.EqualValues(t, -1, made.Nodes[0].WALEpoch)
+	for _, window := range []int64{0, Window, 2 * Window} {
+		log, err := w.store.Get(t.Context(), w5(window))
+		require.NoError(t, err)
+		kept, err := w.store.Get(t.Context(), SalvagedPrefix+w5(window))
+		require.NoError(t, err)
+		require.Equal(t, log, kept, "a start removes the log, so all of it is kept elsewhere")
+	}
 	again := w.rebuilt(true)
 	require.Equal(t, []int64{3, 1, 9}, []int64{again.Streams[0].End, again.Streams[1].End, again.Streams[2].End},
 		"it may be done again after a crash")
+}
+
+// TestALogOfWhichNothingCanBeReadIsKept: a rebuild writes nothing of it into objects.
+func TestALogOfWhichNothingCanBeReadIsKept(t *testing.T) {
+	w := newWreckage(t)
+	w.data(7, row(1, 1, 0))
+	w.log(5, 2, 0, row(1, 1, 1))
+	w.flip(w5(0), 3) // in its header
+	made := w.rebuilt(true)
+	require.NoError(t, made.Write(t.Context(), w.options(true)))
+	log, err := w.store.Get(t.Context(), w5(0))
+	require.NoError(t, err)
+	require.NoError(t, w.store.Delete(t.Context(), w5(0)))
+	kept, err := w.store.Get(t.Context(), SalvagedPrefix+w5(0))
+	require.NoError(t, err)
+	require.Equal(t, log, kept)
+	again := w.rebuilt(false)
+	require.Equal(t, made.Streams, again.Streams)
+	require.Empty(t, again.Findings, "what is kept is no log")
+}
+
+// TestALogIsNotWrittenOffThatCannotBeKept: nothing is made of it then.
+func TestALogIsNotWrittenOffThatCannotBeKept(t *testing.T) {
+	w := newWreckage(t)
+	w.log(5, 2, 0, row(1, 1, 0))
+	w.log(5, 2, Window, row(1, 1, 1))
+	w.flip(w5(Window), 60)
+	made := w.rebuilt(true)
+	o := w.options(true)
+	o.WAL = faultstore.New(w.store, faultstore.When(func(op faultstore.Op) bool {
+		return op.Kind == objstore.OpPut
+	}, faultstore.FailFrom(1, objstore.ErrDenied)))
+	require.ErrorIs(t, made.Write(t.Context(), o), objstore.ErrDenied)
+	require.NoError(t, made.Write(t.Context(), w.options(true)), "it may be repeated")
+	require.Equal(t, []catalog.Stream{{ID: 1, Epoch: 1, End: 1}}, made.Streams)
 }
 
 // TestACompositeThatWasBeingRemovedIsLeftAlone has lost a component, as when a removal ended half-way.

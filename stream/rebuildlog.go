@@ -107,6 +107,7 @@ func (b *rebuilder) pickCluster(clusters map[string]int) error {
 type nodeLog struct {
 	*rebuilder
 	prefix  WALPrefix
+	keys    []string // of all its objects that are of a known form
 	state   catalog.NodeState
 	surveys map[int64]*walSurvey // by the epoch in the key
 	highest int64                // window of any object, or -Window
@@ -148,13 +149,12 @@ func (l *nodeLog) salvage() {
 	f := findNode(l.prefix.Node, l.prefix.String())
 	f.Stops = true
 	l.find(f, "the log is damaged: of what can be read %d record(s) of %d byte(s) in %d stream(s) follow each other, and are copied into "+
-		"objects where none holds them; left out are %d that do not, and whatever cannot be read", records, bytes, len(l.streams), l.lost)
+		"objects where none holds them; left out are %d that do not, and whatever cannot be read. The objects of the log are kept under %s",
+		records, bytes, len(l.streams), l.lost, SalvagedPrefix)
 	l.state.WALEpoch, l.state.WALStart = -1, l.highest+Window
-	if len(l.run) > 0 {
-		l.made.salvaged = append(l.made.salvaged, &salvagedLog{
-			prefix: l.prefix, run: l.run, trim: l.trim, want: map[catalog.StreamID]salvagedRun{},
-		})
-	}
+	l.made.salvaged = append(l.made.salvaged, &salvagedLog{
+		prefix: l.prefix, keys: l.keys, run: l.run, trim: l.trim, want: map[catalog.StreamID]salvagedRun{},
+	})
 }
 
 // readHeaders reads the header of every object of the log.
@@ -172,6 +172,7 @@ func (l *nodeLog) readHeaders(ctx context.Context, listed []objstore.Info) error
 			l.refuse(findNode(l.prefix.Node, listed[i].Key), err)
 			continue
 		}
+		l.keys = append(l.keys, listed[i].Key)
 		l.state.Epoch = max(l.state.Epoch, key.Epoch)
 		l.highest = max(l.highest, key.Start)
 		if errs[i] != nil {

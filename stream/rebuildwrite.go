@@ -4,15 +4,22 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/tidemark-io/tidemark/objstore"
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
+
+// SalvagedPrefix is what the keys begin with under which [Rebuilt.Write] keeps the objects of damaged logs, in the store of the
+// WAL: their own keys follow. Nothing of this package reads them, and nothing ever deletes them.
+const SalvagedPrefix = "tidemark-salvaged/"
 
 // salvagedLog is a log that is damaged: what can be read of it is copied.
 type salvagedLog struct {
 	prefix WALPrefix
+	keys   []string // of all its objects
 	run    []walObject
 	trim   int64
 	first  catalog.ObjectID // the objects that are made have this id and those that follow
@@ -32,12 +39,17 @@ func (b *rebuilder) salvageFrom(s *foundStream) {
 }
 
 // Write writes the objects of which [Rebuilt.Copies] tells, from those that they are a part of, and such with what is copied
-// from logs that are damaged. Then the metadata is as it should be. Whoever ends before it is made finds the objects again, as
+// from logs that are damaged. The objects of those are kept under [SalvagedPrefix], for [Open] removes the logs. Then the metadata is as it should be. Whoever ends before it is made finds the objects again, as
 // what was never committed.
 func (r *Rebuilt) Write(ctx context.Context, o RebuildOptions) error {
 	namespace := cmp.Or(o.Namespace, DefaultNamespace)
 	if err := r.writeCopies(ctx, o, namespace); err != nil {
 		return err
+	}
+	for _, l := range r.salvaged {
+		if err := l.keep(ctx, o.WAL); err != nil {
+			return err
+		}
 	}
 	for _, l := range r.salvaged {
 		if len(l.want) == 0 {
@@ -53,6 +65,23 @@ func (r *Rebuilt) Write(ctx context.Context, o RebuildOptions) error {
 		}
 	}
 	r.salvaged = nil
+	return nil
+}
+
+// keep copies all objects of the log to where nothing removes them.
+func (l *salvagedLog) keep(ctx context.Context, store objstore.Store) error {
+	for _, key := range l.keys {
+		err := retry(ctx, func() error {
+			b, err := store.Get(ctx, key)
+			if err != nil {
+				return err
+			}
+			return store.Put(ctx, SalvagedPrefix+key, b)
+		})
+		if err != nil {
+			return fmt.Errorf("a damaged log cannot be kept: %w", err)
+		}
+	}
 	return nil
 }
 

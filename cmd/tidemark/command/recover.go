@@ -32,8 +32,8 @@ trimmed or deleted and not removed yet is there again. A stream begins where obj
 below a gap is told, and left alone. Of objects that hold the same records the newest are taken; the others go after a week.
 
 An object or log that is damaged, of an unknown version, or unclear stops the recovery. --leave-out-damaged goes on without:
-what is left out is told. Of a damaged log the records are kept that can be read and follow each other in their stream; the
-next start removes that log.
+what is left out is told. Of a damaged log the records are kept that can be read and follow each other in their stream; all of
+the log is kept under tidemark-salvaged/ in the bucket, and the next start removes it elsewhere.
 
 Without --execute nothing is changed: what would be made is told. With metadata in etcd, restore etcd.`,
 		Example: `  tidemark recover --data-dir /var/lib/tidemark
