@@ -42,7 +42,8 @@ Nothing is thrown away. What a log loses is first put into the directory 'quaran
 is cut short is finished by the next one. The next start of the server checks what it finds and begins new leader epochs.
 
 The exit code is 0 if nothing was wrong, or all of it was repaired; 3 if there is something to repair and --apply was not given;
-4 if something cannot be repaired, which is then left as it is; 1 if the command failed.`,
+4 if something cannot be repaired, which is then left as it is, or something of the journal was not put back; 1 if the command
+failed.`,
 		Example: `  tidemark log repair /var/lib/tidemark
   tidemark log repair /var/lib/tidemark/orders-0 --apply
   tidemark log repair /var/lib/tidemark --output json`,
@@ -110,6 +111,7 @@ type repairRun struct {
 	apply    bool
 	told     io.Writer
 	repaired []repairedLog
+	journal  error // what was not put back of journals
 }
 
 // path repairs a partition, or all of a data directory.
@@ -142,6 +144,10 @@ func (r *repairRun) path(ctx context.Context, path string) (err error) {
 			return err
 		}
 		defer func() { err = errors.Join(err, data.Close()) }()
+		if problem := data.JournalProblem(); problem != nil {
+			r.journal = errors.Join(r.journal, problem)
+			fmt.Fprintln(r.told, problem)
+		}
 		if damage := data.Damage(); damage != nil {
 			fmt.Fprintf(r.told, "%v\nthe next start keeps aside what of these is damaged, and makes it again\n", damage)
 		}
@@ -289,6 +295,8 @@ func (r *repairRun) verdict() error {
 		return fmt.Errorf("the repair of %d of %d log(s) failed", counts[repairFailed], total)
 	case counts[repairWouldChange] > 0:
 		return &exitError{ExitWouldChange, fmt.Sprintf("%d of %d log(s) need a repair", counts[repairWouldChange], total)}
+	case r.journal != nil:
+		return &exitError{ExitUnrepairable, "not all of the journal was put back"}
 	}
 	return nil
 }
