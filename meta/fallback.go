@@ -93,6 +93,13 @@ func (p *proposer) fallBack(ctx context.Context, newest uint64, damage error) (*
 		return nil, err
 	}
 	if why != nil {
+		now, _, _, err := newestSnapshot(ctx, p.log.backend)
+		if err != nil && now == 0 {
+			return nil, err
+		}
+		if now != newest {
+			return nil, errAgain // who stored it took the entries away
+		}
 		var corrupt *CorruptError
 		if errors.As(damage, &corrupt) {
 			damage = corrupt.Err

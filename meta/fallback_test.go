@@ -144,6 +144,35 @@ func TestF41_WithOneEntryMissingADamagedSnapshotIsRefusedAndBothAreNamed(t *test
 	}
 }
 
+// overtaken is a backend of which somebody else takes the entries that make up for a damaged snapshot, after storing another.
+type overtaken struct {
+	meta.Backend
+	overtake func()
+}
+
+func (o *overtaken) Read(ctx context.Context, from uint64, limit int) ([][]byte, error) {
+	if o.overtake != nil {
+		o.overtake()
+		o.overtake = nil
+	}
+	return o.Backend.Read(ctx, from, limit)
+}
+
+func TestF41_ASnapshotThatIsStoredDuringAFallbackIsTaken(t *testing.T) {
+	storage, want := twoSnapshots(t)
+	storage.Corrupt(true, 20, flip(50))
+	holder := storage.Join()
+	defer holder.Close()
+	b := &overtaken{storage.Join(), func() {
+		require.NoError(t, holder.PutSnapshot(background, 25, want))
+		through, err := holder.Truncate(background)
+		require.NoError(t, err)
+		require.Equal(t, uint64(20), through)
+	}}
+	l := open(t, b, meta.Options{Events: meta.Events{FellBack: func(e meta.FallbackEvent) { t.Errorf("fell back: %+v", e) }}})
+	require.Equal(t, want, l.View().EncodeSnapshot())
+}
+
 func TestF41_TwoDamagedItemsAreRefusedAndBothAreNamed(t *testing.T) {
 	storage, _ := twoSnapshots(t)
 	storage.Corrupt(true, 20, flip(50))
