@@ -10,7 +10,9 @@ const (
 	MaxValueBytes = 512 << 10
 )
 
-// PutKv sets a key, whatever it was. Result: the new Value and Version.
+// PutKv sets a key, whatever it was. Result: the new Value and Version; rejected as [TableNotExist] from [LevelTables] on when
+// the key is that of a snapshot of writers, or of a piece of one, and its bucket is not there: what comes late, after the bucket
+// was dropped, would stay for ever. [PutKvIfAbsent] and [CasKv] are rejected so too.
 type PutKv struct {
 	Key   string
 	Value []byte
@@ -63,14 +65,14 @@ func (c DeleteKvIfMatches) encode(w *writer) { w.str(c.Key); w.blob(c.Value) }
 func (c CasKv) encode(w *writer)             { w.str(c.Key); w.u64(c.Expected); w.blob(c.Value) }
 
 func (c PutKv) apply(t *transition) Result {
-	if r := checkPair(c.Key, c.Value); r.Code != OK {
+	if r := t.checkPut(c.Key, c.Value); r.Code != OK {
 		return r
 	}
 	return t.putKv(c.Key, c.Value)
 }
 
 func (c PutKvIfAbsent) apply(t *transition) Result {
-	if r := checkPair(c.Key, c.Value); r.Code != OK {
+	if r := t.checkPut(c.Key, c.Value); r.Code != OK {
 		return r
 	}
 	if present, ok := t.next.kv.get(c.Key); ok {
@@ -109,7 +111,7 @@ func (c DeleteKvIfMatches) apply(t *transition) Result {
 }
 
 func (c CasKv) apply(t *transition) Result {
-	if r := checkPair(c.Key, c.Value); r.Code != OK {
+	if r := t.checkPut(c.Key, c.Value); r.Code != OK {
 		return r
 	}
 	present, _ := t.next.kv.get(c.Key)
@@ -129,6 +131,23 @@ func checkPair(key string, value []byte) Result {
 		return reject(InvalidArgument, "a value has at most %d bytes, not %d", MaxValueBytes, len(value))
 	}
 	return Result{}
+}
+
+// checkPut checks what is to be put, and that a snapshot of writers has its bucket.
+func (t *transition) checkPut(key string, value []byte) Result {
+	if r := checkPair(key, value); r.Code != OK || t.next.level < LevelTables {
+		return r
+	}
+	root, is := bucketOfKey(key)
+	if !is {
+		return Result{}
+	}
+	if id, is := parseWriterSnapshotKey(root); is {
+		if _, lives := t.next.Bucket(id); lives {
+			return Result{}
+		}
+	}
+	return reject(TableNotExist, "the key %q is of no bucket", key)
 }
 
 // putKv gives the key a fresh version from the one counter.

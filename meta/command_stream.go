@@ -131,9 +131,13 @@ func (c OpenStream) apply(t *transition) Result {
 		return r
 	}
 	row, r := t.findStream(c.Stream)
-	switch {
-	case row == nil:
+	if row == nil {
 		return r
+	}
+	if r := t.checkDropped(c.Stream); r.Code != OK {
+		return r
+	}
+	switch {
 	case row.Epoch == c.Epoch && row.Opened && row.Node == catalog.NodeID(c.Node):
 		return Result{Stream: &row.Stream}
 	case row.Epoch >= c.Epoch:

@@ -253,6 +253,22 @@ func bucketOfKey(key string) (root string, is bool) {
 	return writerSnapshots + strings.Join(parts[:3], "/"), true
 }
 
+// parseWriterSnapshotKey is the inverse of [BucketID.WriterSnapshotKey].
+func parseWriterSnapshotKey(root string) (id BucketID, is bool) {
+	parts := strings.Split(strings.TrimPrefix(root, writerSnapshots), "/")
+	if len(parts) != 3 {
+		return BucketID{}, false
+	}
+	table, err1 := strconv.ParseUint(parts[0], 10, 64)
+	partition, err2 := int64(NoPartition), error(nil)
+	if parts[1] != "-" {
+		partition, err2 = strconv.ParseInt(parts[1], 10, 64)
+	}
+	bucket, err3 := strconv.ParseInt(parts[2], 10, 32)
+	id = BucketID{TableID(table), PartitionID(partition), int32(bucket)}
+	return id, err1 == nil && err2 == nil && err3 == nil && id.WriterSnapshotKey() == root
+}
+
 // hasWriterSnapshot reports whether the snapshot of a bucket's writers is there, or a piece of it.
 func (s *State) hasWriterSnapshot(root string) bool {
 	if _, is := s.kv.get(root); is {

@@ -250,6 +250,7 @@ func TestCAT4_ATombstoneStaysUntilStreamAndSnapshotAreGone(t *testing.T) {
 		step{LeadBucket{Node: 1, NodeEpoch: 1, Bucket: BucketID{1, NoPartition, 0}}, Result{Code: TableNotExist}},
 		step{LeadBucket{Node: 1, NodeEpoch: 1, Bucket: BucketID{2, 0, 0}}, Result{Code: PartitionNotExist}},
 		step{OpenStream{Node: 2, NodeEpoch: 1, Stream: 1, Epoch: 5}, Result{Code: StreamNotExist, Detail: `table "t", which was dropped`}},
+		step{OpenStream{Node: 1, NodeEpoch: 1, Stream: 0, Epoch: 0}, Result{Code: StreamNotExist, Detail: `table "t", which was dropped`}},
 		step{table("t", 1), Result{ID: 3, Streams: streams(3)}}, // the name is free, the id is another
 	)
 	_, known := s.TableByID(1)
@@ -291,6 +292,43 @@ func TestCAT4_ATombstoneStaysUntilStreamAndSnapshotAreGone(t *testing.T) {
 	again, err := DecodeSnapshot(s.EncodeSnapshot())
 	require.NoError(t, err)
 	play(t, again, step{table("t", 1), Result{ID: 4, Streams: streams(4)}}) // ids are never given again
+}
+
+// TestF52_ASnapshotOfWritersIsOfALiveBucket: what comes late, when the bucket is gone, would never be removed again.
+func TestF52_ASnapshotOfWritersIsOfALiveBucket(t *testing.T) {
+	level := []step{
+		{AnnounceLevel{Node: 1, Incarnation: [16]byte{1}, Level: LevelTables}, Result{}},
+		{AnnounceLevel{Node: 2, Incarnation: [16]byte{2}, Level: LevelTables}, Result{}},
+		{RaiseLevel{Level: LevelTables, Nodes: []int32{1, 2}}, Result{ID: 2}},
+	}
+	s := play(t, twoNodes(t), append(level, step{table("t", 1), Result{ID: 1, Streams: streams(0)}},
+		step{partitioned("p", 1), Result{ID: 2}}, step{CreatePartition{Table: 2, Key: "k"}, Result{ID: 0, Streams: streams(1)}})...)
+	root, part := BucketID{1, NoPartition, 0}.WriterSnapshotKey(), BucketID{2, 0, 0}.WriterSnapshotKey()
+	written := play(t, s,
+		step{CasKv{Key: root}, Result{Version: 1, Swapped: true}},
+		step{PutKv{Key: part + "/7/0"}, Result{Version: 2}},
+		step{PutKvIfAbsent{Key: "mink/writers"}, Result{Version: 3}}, // of no bucket
+	)
+	require.Equal(t, 3, written.kv.len())
+	refused := func(s *State, keys ...string) {
+		t.Helper()
+		for _, key := range keys {
+			for _, c := range []Command{CasKv{Key: key}, CasKv{Key: key, Expected: 1}, PutKv{Key: key}, PutKvIfAbsent{Key: key}} {
+				_, results := s.Apply(s.index+1, Entry{NowMs: 1000, Commands: []Command{c}})
+				require.Equal(t, TableNotExist, results[0].Code, "%+v: %s", c, results[0].Detail)
+			}
+			play(t, s, step{DeleteKv{Key: key}, Result{}})
+		}
+	}
+	refused(s, "mink/writers/1/-/1", "mink/writers/1/-/00", "mink/writers/1/0/0", "mink/writers/2/-/0", "mink/writers/x/y/z/1",
+		"mink/writers/1/-/-1", "mink/writers/3/-/0/7/0")
+
+	s = play(t, s, step{DropTable{Table: 1}, Result{Streams: streams(0)}})
+	refused(s, root, root+"/7/0")
+	s = play(t, s, step{DeleteStream{Node: 1, NodeEpoch: 1, Stream: 0, Epoch: -1}, Result{}})
+	require.Zero(t, s.DroppedCount())
+	refused(s, root, root+"/7/0")
+	requireTablesInOrder(t, s)
 }
 
 func TestKV5_LeaderAndCoordinatorEpochsRise(t *testing.T) {

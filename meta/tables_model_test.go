@@ -194,12 +194,12 @@ func (m *tablesModel) open(c meta.OpenStream) (meta.Code, uint64, []catalog.Stre
 	switch {
 	case !known:
 		return meta.StreamNotExist, 0, nil
+	case grave:
+		return meta.StreamNotExist, 0, nil
 	case s.Open && s.Epoch == c.Epoch && s.Node == c.Node:
 		return meta.OK, 0, nil
 	case s.Epoch >= c.Epoch:
 		return meta.StreamFenced, 0, nil
-	case grave:
-		return meta.StreamNotExist, 0, nil
 	case c.Epoch < leader:
 		return meta.LeaderFenced, 0, nil
 	case c.Epoch > leader:

@@ -80,12 +80,16 @@ func (t *transition) newStream() catalog.StreamID {
 	return id
 }
 
-// checkOpen rejects the opening of a stream whose bucket is dropped, or under an epoch that is not the bucket's leader epoch
-// (KV-6).
-func (t *transition) checkOpen(stream catalog.StreamID, epoch int64) Result {
+// checkDropped rejects the opening of a stream whose bucket is dropped, also by the node that has it open.
+func (t *transition) checkDropped(stream catalog.StreamID) Result {
 	if d, is := t.next.dropped.get(stream); is {
 		return reject(StreamNotExist, "stream %d was bucket %s of table %q, which was dropped", stream, d.BucketID, d.Name)
 	}
+	return Result{}
+}
+
+// checkOpen rejects the opening of a bucket's stream under an epoch that is not the bucket's leader epoch (KV-6).
+func (t *transition) checkOpen(stream catalog.StreamID, epoch int64) Result {
 	id, is := t.next.bucketOf.get(stream)
 	if !is {
 		return Result{}
