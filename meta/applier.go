@@ -63,7 +63,7 @@ func (p *proposer) loadSnapshot(ctx context.Context) error {
 	due := index + p.log.o.SnapshotEvery
 	if index > p.state.index && isDamaged(err) {
 		s, err = p.fallBack(ctx, index, err)
-		due = index + 1 // one that can be read again, soon
+		due, p.snapshotsOwed = index+1, 2 // ones that can be read again, soon: the first puts the damaged one in the older's place
 	}
 	p.snapshotDue = max(p.snapshotDue, due)
 	if index <= p.state.index || err != nil {

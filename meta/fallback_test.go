@@ -64,6 +64,11 @@ func TestF41_ADamagedSnapshotIsMadeAgainFromTheOlderOneAndTheEntriesSince(t *tes
 			settled := l.View().EncodeSnapshot()
 			require.Equal(t, meta.SnapshotEvent{Index: 26, Bytes: len(settled), Truncated: 20}, <-snapped,
 				"one that can be read is taken at once")
+			_, err = l.Do(background, put("still more", "v"))
+			require.NoError(t, err)
+			settled = l.View().EncodeSnapshot()
+			require.Equal(t, meta.SnapshotEvent{Index: 27, Bytes: len(settled), Truncated: 26}, <-snapped,
+				"and another, so that the damaged one is not the older of the two")
 			require.NoError(t, l.Close())
 			again := open(t, storage.Join(), meta.Options{Events: rec.events()})
 			require.Equal(t, settled, again.View().EncodeSnapshot())

@@ -74,6 +74,7 @@ type proposer struct {
 	inflight *group
 
 	snapshotDue   uint64 // the index at which the next snapshot is taken
+	snapshotsOwed int    // how many are taken one after the other, whatever their size, until both that are kept can be read
 	snapshotBytes int64  // of the last one
 	logBytes      int64  // of the entries behind it
 	aside         *aside // a large snapshot that is being stored, if any

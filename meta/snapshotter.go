@@ -57,7 +57,7 @@ func (p *proposer) snapshotIfDue(ctx context.Context) error {
 }
 
 func (p *proposer) isTooSoon() bool {
-	return p.snapshotBytes > largeSnapshot && 4*p.logBytes < p.snapshotBytes &&
+	return p.snapshotsOwed == 0 && p.snapshotBytes > largeSnapshot && 4*p.logBytes < p.snapshotBytes &&
 		p.state.index < p.snapshotDue+(mostIntervals-1)*p.log.o.SnapshotEvery
 }
 
@@ -105,6 +105,11 @@ func (p *proposer) awaitAside() {
 func (p *proposer) stored(ctx context.Context, index uint64, done storedSnapshot) error {
 	if done.err != nil {
 		return p.postpone(done.err)
+	}
+	if p.snapshotsOwed > 0 {
+		if p.snapshotsOwed--; p.snapshotsOwed > 0 {
+			p.snapshotDue = index + 1
+		}
 	}
 	if p.snapshotBytes = int64(done.bytes); p.state.index == index {
 		p.logBytes = 0
