@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 }
 
 // tests is how many tests run at a time. Those that may run beside others wait most of the time: for sessions to end.
-const tests = "8"
+const tests = "4"
 
 func run(m *testing.M) (code int, err error) {
 	flag.Parse()

@@ -17,6 +17,7 @@ def write(server, job, records):
         linger_ms=50,
         batch_size=min(job["max_bytes"], 1_000_000),
         max_request_size=job["max_bytes"],
+        request_timeout_ms=500 * jobs.LIMIT_SECONDS,  # counted from when a batch is made, whoever has the processor
         **({"enable_idempotence": job["idempotent"]} if CAN_BE_IDEMPOTENT else {}),
     )
     sent = [
