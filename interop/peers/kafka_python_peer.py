@@ -8,6 +8,10 @@ import jobs
 # Versions before 2.1 cannot, and do not know the word.
 CAN_BE_IDEMPOTENT = "enable_idempotence" in KafkaProducer.DEFAULT_CONFIG
 
+# Version 2.0 now and then waits for ever for the answer to one of several requests of 20 MiB under way, which it has received: nothing
+# is left in its socket, and the server waits for the next request.
+ONE_AT_A_TIME = {"max_in_flight_requests_per_connection": 1}
+
 
 def write(server, job, records):
     producer = KafkaProducer(
@@ -18,7 +22,7 @@ def write(server, job, records):
         batch_size=min(job["max_bytes"], 1_000_000),
         max_request_size=job["max_bytes"],
         request_timeout_ms=500 * jobs.LIMIT_SECONDS,  # counted from when a batch is made, whoever has the processor
-        **({"enable_idempotence": job["idempotent"]} if CAN_BE_IDEMPOTENT else {}),
+        **({"enable_idempotence": job["idempotent"]} if CAN_BE_IDEMPOTENT else ONE_AT_A_TIME),
     )
     sent = [
         producer.send(job["topic"], key=r.key, value=r.value, headers=r.headers, partition=0, timestamp_ms=r.timestamp)
