@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// pageCache keeps the machine's page cache full of something that nobody needs, as it is on any broker that has run for a
+// pageCache fills the machine's page cache with something that nobody needs, as it is on any broker that has run for a
 // while. With much memory free, a virtual machine measures its host: one that takes back what the guest frees (virtio's free
 // page reporting) makes a first touch of a page cost 2 to 9 µs here, ten times the copy of a record into it.
 //
@@ -41,18 +41,17 @@ func newPageCache(dir string) (*pageCache, error) {
 	return &pageCache{file: file, leave: leaveFree}, nil
 }
 
-// fill reads until little memory is free.
+// fill reads as much as memory is free, but for what stays so. It reads no more than that, since a system may take back what nobody uses
+// as fast as it is filled.
 func (p *pageCache) fill(ctx context.Context) error {
+	free, err := freeMemory()
+	if err != nil {
+		return err
+	}
 	buffer := make([]byte, pageCacheStep)
-	for ctx.Err() == nil {
-		free, err := freeMemory()
-		if err != nil || free < p.leave {
-			return err
-		}
-		for end := p.next + min(free-p.leave/2, 64<<20); p.next < end; p.next += pageCacheStep {
-			if _, err := p.file.ReadAt(buffer, p.next%pageCacheFile); err != nil && !errors.Is(err, io.EOF) {
-				return fmt.Errorf("bench: %w", err)
-			}
+	for end := p.next + free - p.leave; p.next < end && ctx.Err() == nil; p.next += pageCacheStep {
+		if _, err := p.file.ReadAt(buffer, p.next%pageCacheFile); err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("bench: %w", err)
 		}
 	}
 	return ctx.Err()
