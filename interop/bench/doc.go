@@ -9,8 +9,8 @@
 // Before the first round Apache Kafka is put under load until its compiler has done its work (100 s), and tidemark for a
 // tenth of that. Between phases the page cache is written out, so that one server's dirty pages are not another's bill.
 //
-// Before each producing phase the page cache is filled (pagecache.go): a machine with much free memory is not what a broker
-// runs on, and on a virtual one the host's work for a fresh page would be most of what is measured.
+// With -fill the page cache is filled before each producing phase (pagecache.go): a machine with much free memory is not what a
+// broker runs on, and on a virtual one the host's work for a fresh page can be most of what is measured.
 //
 // The server called null measures the client alone: a sink in this program takes everything, stores nothing and acknowledges.
 // The one called floor is that sink in a process of its own that writes each batch to a file and does nothing else (floor.go): what

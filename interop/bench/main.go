@@ -20,6 +20,7 @@ type options struct {
 	warm    time.Duration // load on Kafka before the first round
 	dir     string        // where servers put their data
 	output  string        // the file whose table is replaced; empty prints it only
+	fill    bool          // fill the page cache before each producing phase
 	command string        // how this run was started, for the table's caption
 }
 
@@ -53,8 +54,12 @@ func main() {
 	flag.DurationVar(&o.warm, "warm", 100*time.Second, "load on Kafka before the first round; tidemark gets a tenth")
 	flag.StringVar(&o.dir, "dir", os.TempDir(), "where the servers put their data")
 	flag.StringVar(&o.output, "output", "", "Markdown file whose table between the bench:kafka markers is replaced")
+	flag.BoolVar(&o.fill, "fill", false, "fill the page cache before each producing phase, which takes as long as the machine has free memory")
 	flag.Parse()
 	o.command = fmt.Sprintf("bench/kafka.sh -servers %s -parts %s -rounds %d -phase %v -warm %v", o.servers, o.parts, o.rounds, o.phase, o.warm)
+	if o.fill {
+		o.command += " -fill"
+	}
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "bench: unexpected argument %q\n", flag.Arg(0))
 		os.Exit(2)
@@ -143,11 +148,14 @@ func underLoad(ctx context.Context, o options, dir string) (tables []string, err
 
 // throughput measures producing and consuming.
 func throughput(ctx context.Context, o options, variants []*variant, dir string) (string, error) {
-	cache, err := newPageCache(dir)
-	if err != nil {
-		return "", err
+	var cache *pageCache
+	if o.fill {
+		var err error
+		if cache, err = newPageCache(dir); err != nil {
+			return "", err
+		}
+		defer cache.close()
 	}
-	defer cache.close()
 	results := &results{phase: o.phase, warm: o.warm}
 	for round := range o.rounds {
 		for _, w := range workloads {

@@ -105,7 +105,7 @@ func (s spread) counts() string {
 func (r *results) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Throughput: %v a producing phase, Kafka (%s heap) warmed by %v of load, one franz-go client with acks=all and "+
-		"idempotence, on the cores that the server uses too; the page cache is full before each.\n\n", r.phase, kafkaHeap, r.warm)
+		"idempotence, on the cores that the server uses too.\n\n", r.phase, kafkaHeap, r.warm)
 	b.WriteString("| workload | phase | server | records/s | server CPU, µs/record | client CPU, µs/record |\n|---|---|---|---:|---:|---:|\n")
 	rows := slices.Clone(r.rows)
 	place := func(one *row) int { // of its workload and phase, in the order in which they were first measured
