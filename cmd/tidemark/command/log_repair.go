@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -122,6 +123,9 @@ func (r *repairRun) path(ctx context.Context, path string) (err error) {
 		return err
 	}
 	real, err := filepath.EvalSymlinks(named)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is not there; name a partition's directory, or one that holds partitions", path)
+	}
 	if err != nil {
 		return err
 	}

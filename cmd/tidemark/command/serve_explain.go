@@ -29,7 +29,7 @@ func explainStart(server config.Server, err error) error {
 		return fmt.Errorf("%s can be reached from other machines, and whoever reaches it can read and write everything; "+
 			"listen on loopback, or say that you mean it with --insecure-listen", exposed.Address)
 	case errors.As(err, &store): // before the addresses: a bucket may be one that cannot be connected to
-		return fmt.Errorf("%w; mend it, name another with --store, or leave --store out", err)
+		return fmt.Errorf("%w; mend it, name another with --store (file:///DIR is a directory), or leave --store out", err)
 	case errors.As(err, &wrong):
 		return fmt.Errorf("%w; name that one with --store, or copy all of its objects here", err)
 	case errors.As(err, &listening):

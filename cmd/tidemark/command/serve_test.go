@@ -112,7 +112,7 @@ func TestAStoreThatCannotBeUsedKeepsTheServerFromStarting(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for store, want := range map[string]string{
 		"s3://bucket?secret_key=abc": `opening the object store: the object store cannot be used: open object store s3://bucket: ` +
-			`open bucket s3://bucket: unknown query parameter "secret_key"; mend it, name another with --store, or leave --store out`,
+			`open bucket s3://bucket: unknown query parameter "secret_key"; mend it, name another with --store (file:///DIR is a directory), or leave --store out`,
 		"file://" + file: "not a directory; mend it",
 	} {
 		got := tidemark(t, "", "serve", "--data-dir", filepath.Join(t.TempDir(), "d"), "--kafka-listen", "127.0.0.1:0",
