@@ -46,14 +46,14 @@ func TestEveryRowIsAMedianWithItsSpread(t *testing.T) {
 
 func TestTheTableReplacesOnlyWhatStandsBetweenTheMarkers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "benchmarks.md")
-	require.NoError(t, os.WriteFile(path, []byte("before\n"+beginMarker+"old\n"+endMarker+"after\n"), 0o644))
-	require.NoError(t, replaceTable(path, "new\n"))
+	require.NoError(t, os.WriteFile(path, []byte("before\n<!-- bench:kafka begin -->\nold\n<!-- bench:kafka end -->\nafter\n"), 0o644))
+	require.NoError(t, replaceSection(path, "kafka", "new\n"))
 	got, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, "before\n"+beginMarker+"\nnew\n\n"+endMarker+"after\n", string(got))
+	require.Equal(t, "before\n<!-- bench:kafka begin -->\n\nnew\n\n<!-- bench:kafka end -->\nafter\n", string(got))
 
 	require.NoError(t, os.WriteFile(path, []byte("no markers\n"), 0o644))
-	require.ErrorContains(t, replaceTable(path, "new\n"), "bench:kafka begin")
+	require.ErrorContains(t, replaceSection(path, "kafka", "new\n"), "bench:kafka begin")
 }
 
 func TestTheClientMovesEveryRecordThroughTheSink(t *testing.T) {

@@ -60,7 +60,7 @@ func flusherMain(ctx context.Context, args []string) error {
 	if o.output == "" {
 		return nil
 	}
-	return replaceSection(o.output, flusherBegin, flusherEnd, table)
+	return replaceSection(o.output, "flusher", table)
 }
 
 // measureFlusher starts the servers, sends them bursts in turn, and returns the table.

@@ -49,7 +49,7 @@ func groupsMain(ctx context.Context, args []string) error {
 	if o.output == "" {
 		return nil
 	}
-	return replaceSection(o.output, groupsBegin, groupsEnd, table)
+	return replaceSection(o.output, "groups", table)
 }
 
 // rest is what a server at rest holds and does.

@@ -53,7 +53,7 @@ func main() {
 	flag.DurationVar(&o.phase, "phase", 2*time.Second, "how long each producing phase lasts")
 	flag.DurationVar(&o.warm, "warm", 100*time.Second, "load on Kafka before the first round; tidemark gets a tenth")
 	flag.StringVar(&o.dir, "dir", os.TempDir(), "where the servers put their data")
-	flag.StringVar(&o.output, "output", "", "Markdown file whose table between the bench:kafka markers is replaced")
+	flag.StringVar(&o.output, "output", "", "Markdown file whose tables between the bench:kafka and bench:starts markers are replaced")
 	flag.BoolVar(&o.fill, "fill", false, "fill the page cache before each producing phase, which takes as long as the machine has free memory")
 	flag.Parse()
 	o.command = fmt.Sprintf("bench/kafka.sh -servers %s -parts %s -rounds %d -phase %v -warm %v", o.servers, o.parts, o.rounds, o.phase, o.warm)
@@ -82,25 +82,33 @@ func run(ctx context.Context, o options) error {
 		return fmt.Errorf("bench: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	var tables []string
 	if o.has("throughput") || o.has("endtoend") || o.has("cold") {
-		if tables, err = underLoad(ctx, o, dir); err != nil {
-			return err
-		}
-	}
-	if o.has("starts") {
-		table, err := starts(ctx, startKinds(o), o.rounds, dir)
+		tables, err := underLoad(ctx, o, dir)
 		if err != nil {
 			return err
 		}
-		tables = append(tables, table)
+		if err := publish(o, "kafka", tables...); err != nil {
+			return err
+		}
 	}
+	if !o.has("starts") {
+		return nil
+	}
+	table, err := starts(ctx, startKinds(o), o.rounds, dir)
+	if err != nil {
+		return err
+	}
+	return publish(o, "starts", table)
+}
+
+// publish prints tables, and puts them into the file's section of that name if there is a file.
+func publish(o options, section string, tables ...string) error {
 	text := fmt.Sprintf("%s\n\n`%s`. Median (least – most) of the rounds.\n\n%s", machine(), o.command, strings.Join(tables, "\n"))
 	fmt.Printf("\n%s", text)
 	if o.output == "" {
 		return nil
 	}
-	return replaceTable(o.output, text)
+	return replaceSection(o.output, section, text)
 }
 
 // startKinds are the servers whose starts are measured.

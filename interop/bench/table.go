@@ -159,24 +159,9 @@ func processor() string {
 	return "an unknown processor"
 }
 
-// The tables stand between these lines of the Markdown file.
-const (
-	beginMarker = "<!-- bench:kafka begin -->\n"
-	endMarker   = "<!-- bench:kafka end -->\n"
-	groupsBegin = "<!-- bench:groups begin -->\n"
-	groupsEnd   = "<!-- bench:groups end -->\n"
-
-	flusherBegin = "<!-- bench:flusher begin -->\n"
-	flusherEnd   = "<!-- bench:flusher end -->\n"
-)
-
-// replaceTable puts the table beside Kafka into the file.
-func replaceTable(path, table string) error {
-	return replaceSection(path, beginMarker, endMarker, table)
-}
-
-// replaceSection puts the text between two lines of the file.
-func replaceSection(path, begin, end, section string) error {
+// replaceSection puts text between the two lines of a Markdown file that mark the section of that name.
+func replaceSection(path, name, section string) error {
+	begin, end := "<!-- bench:"+name+" begin -->\n", "<!-- bench:"+name+" end -->\n"
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
