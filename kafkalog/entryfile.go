@@ -232,7 +232,7 @@ func (l *entryList[E, C]) readEntries(file vfs.File, buf []byte, first, count in
 	if errors.Is(err, io.EOF) {
 		return nil, l.corrupt(first+n/size, "the file ends before its last entry")
 	}
-	return nil, &IOError{Op: "read", Path: l.file.path(), Err: err}
+	return nil, &ReadError{Path: l.file.path(), Position: int64(first)*int64(size) + int64(n), Err: err}
 }
 
 func (l *entryList[E, C]) corrupt(i int, reason string) error {

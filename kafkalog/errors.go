@@ -64,6 +64,23 @@ func (e *IOError) Unwrap() error { return e.Err }
 // Is reports whether target is the error's class, [ErrStorage].
 func (e *IOError) Is(target error) bool { return target == ErrStorage }
 
+// ReadError is a read of a log's file that the device failed. It is of class [ErrStorage] and unwraps to the cause.
+type ReadError struct {
+	Path     string
+	Position int64 // in the file, of the first byte that was not read
+	Err      error
+}
+
+func (e *ReadError) Error() string {
+	return fmt.Sprintf("kafkalog: read %s at position %d: %v", e.Path, e.Position, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *ReadError) Unwrap() error { return e.Err }
+
+// Is reports whether target is the error's class, [ErrStorage].
+func (e *ReadError) Is(target error) bool { return target == ErrStorage }
+
 // CorruptionError is a file whose content cannot be what this library, or Kafka, wrote. It is of class [ErrStorage].
 type CorruptionError struct {
 	Path     string

@@ -21,6 +21,8 @@ func TestEveryErrorIsOfItsClassAndOfNoOther(t *testing.T) {
 		text  string
 	}{
 		{&IOError{Op: "write", Path: "a/0.log", Err: io.ErrShortWrite}, ErrStorage, "kafkalog: write a/0.log: short write"},
+		{&ReadError{Path: "a/0.log", Position: 61, Err: io.ErrNoProgress}, ErrStorage,
+			"kafkalog: read a/0.log at position 61: multiple Read calls return no data or error"},
 		{&CorruptionError{Path: "a/0.index", Position: 16, Reason: "an offset that does not rise"}, ErrStorage,
 			"kafkalog: a/0.index is corrupt at position 16: an offset that does not rise"},
 		{&CorruptionError{Path: "a/0.snapshot", Position: 2, Want: "01", Got: "02", Reason: "checksum"}, ErrStorage,

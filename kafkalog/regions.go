@@ -3,6 +3,7 @@ package kafkalog
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"sync/atomic"
 	"syscall"
 
@@ -123,20 +124,24 @@ func (p *region) writeTo(w io.Writer, conn syscall.RawConn) (int64, error) {
 		n, err := sender.SendTo(conn, p.from, p.length)
 		sent = n
 		if err == nil || !errors.Is(err, errors.ErrUnsupported) {
-			return sent, p.sendError(err)
+			return sent, p.sendError(sent, err)
 		}
 	}
 	n, err := p.copyTo(w, sent)
 	return sent + n, err
 }
 
-// sendError tells a file that became shorter from an error of the connection.
-func (p *region) sendError(err error) error {
+// sendError tells a file that became shorter, or that the device does not give, from an error of the connection.
+func (p *region) sendError(sent int64, err error) error {
+	var ofFile *fs.PathError
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		if p.reader.cut(p.from + p.length) {
 			return ErrTruncated
 		}
 		return p.reader.corrupt(p.from, "the file is shorter than the log", "", "")
+	}
+	if errors.As(err, &ofFile) {
+		return p.reader.failed(p.from+sent, err)
 	}
 	return err
 }

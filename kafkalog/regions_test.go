@@ -2,16 +2,21 @@ package kafkalog
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net"
 	"path/filepath"
+	"runtime"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-io/tidemark/batch"
 	"github.com/tidemark-io/tidemark/vfs"
+	"github.com/tidemark-io/tidemark/vfs/faultfs"
 )
 
 // received runs send with a TCP connection and returns what arrived at the other end.
@@ -144,4 +149,82 @@ func TestForeignSnapshotsProveNothing(t *testing.T) {
 	require.Equal(t, bases[1], l.LogEnd(), "cut at the first bad batch that was not flushed")
 	require.Len(t, eventsOf[PartialBatchEvent](b), 1)
 	require.Equal(t, bases[1], mustAppend(t, l, data{}))
+}
+
+// TestAReadThatTheDeviceFailsNamesFileAndPosition: of three reads one fails, whichever way the bytes go; the others do not.
+func TestAReadThatTheDeviceFailsNamesFileAndPosition(t *testing.T) {
+	disk := faultfs.New(vfs.OS(), nil)
+	b := newBenchOn(t, disk)
+	dir := filepath.Join(t.TempDir(), "orders-0")
+	c := smallSegments()
+	c.SegmentBytes = 100 << 10
+	l, err := Open(b.env, dir, Options{Config: c})
+	require.NoError(t, err)
+	for i := range 30 {
+		mustAppend(t, l, data{size: 10_000, seed: i})
+	}
+	bases := []int64{}
+	for _, s := range l.view.Load().segments {
+		bases = append(bases, s.base)
+	}
+	require.Greater(t, len(bases), 2)
+	bad := filepath.Join(dir, filepath.Base(logPath(bases[1])))
+	behind := int64(0) // the second batch of that segment
+	for rest := allBytes(t, l); ; {
+		var first batch.Batch
+		first, rest, err = batch.Next(rest)
+		require.NoError(t, err)
+		if first.BaseOffset() == bases[1] {
+			behind = int64(len(first))
+			break
+		}
+	}
+
+	requireNamed := func(err error, position int64) {
+		t.Helper()
+		require.ErrorIs(t, err, ErrStorage)
+		require.ErrorIs(t, err, syscall.EIO)
+		var failed *ReadError
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, bad, failed.Path)
+		require.Equal(t, position, failed.Position)
+		require.ErrorContains(t, err, fmt.Sprintf("kafkalog: read %s at position %d: ", bad, position))
+	}
+	fail := func(kind faultfs.Kind, from int64) {
+		disk.SetInjector(func(op faultfs.Op) faultfs.Fault {
+			if op.Kind != kind || op.Name != bad || op.Off < from {
+				return faultfs.Fault{}
+			}
+			return faultfs.Fault{Err: syscall.EIO}
+		})
+	}
+	regions, err := l.ReadRegions(bases[1]+1, bases[1]+2, 1<<20)
+	require.NoError(t, err)
+	defer regions.Release()
+	fail(faultfs.OpReadAt, behind)
+	_, err = regions.AppendTo(nil)
+	requireNamed(err, behind)
+	_, err = regions.WriteTo(io.Discard)
+	requireNamed(err, behind)
+	fail(faultfs.OpReadAt, 0)
+	_, err = l.Read(bases[1], 1)
+	requireNamed(err, 0)
+	for _, other := range []int64{0, bases[2], l.LogEnd() - 1} {
+		_, err := l.Read(other, 1)
+		require.NoError(t, err, "what lies in other files is read")
+	}
+	mustAppend(t, l, data{size: 10_000})
+	if runtime.GOOS == "linux" { // where files go to sockets by themselves
+		fail(faultfs.OpSendTo, 0)
+		received(t, func(conn net.Conn) {
+			_, err := regions.WriteTo(conn)
+			requireNamed(err, behind)
+		})
+	}
+	disk.SetInjector(nil)
+	received(t, func(conn net.Conn) {
+		_, err := regions.WriteTo(conn)
+		require.NoError(t, err, "it may be tried again")
+	})
+	require.NoError(t, l.Close())
 }

@@ -377,7 +377,7 @@ func (x *txnIndex) read(file vfs.File, from, to int, f func(i int, t AbortedTxn)
 		bytes := block[:min(to-from, len(block)/txnEntrySize)*txnEntrySize]
 		n, err := file.ReadAt(bytes, int64(from)*txnEntrySize)
 		if n < len(bytes) && !errors.Is(err, io.EOF) {
-			return &IOError{Op: "read", Path: x.file.path(), Err: err}
+			return &ReadError{Path: x.file.path(), Position: int64(from)*txnEntrySize + int64(n), Err: err}
 		}
 		if n < len(bytes) {
 			return x.corrupt(from+n/txnEntrySize, "the file ends before its last entry")

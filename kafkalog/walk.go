@@ -61,7 +61,11 @@ func (r *segmentReader) readAt(p []byte, position int64) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return r.corrupt(position+int64(n), "the file is shorter than the log", "", "")
 	}
-	return &IOError{Op: "read", Path: r.segment.file.path(), Err: err}
+	return r.failed(position+int64(n), err)
+}
+
+func (r *segmentReader) failed(position int64, err error) error {
+	return &ReadError{Path: r.segment.file.path(), Position: position, Err: err}
 }
 
 func (r *segmentReader) corrupt(position int64, reason, want, got string) error {

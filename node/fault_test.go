@@ -178,6 +178,9 @@ func TestF10_AnErrorOfTheDeviceStaysWithItsPartition(t *testing.T) {
 			if row.stopsReader {
 				_, err := r.read(0)
 				require.ErrorIs(t, err, kerr.KafkaStorageError)
+				require.Regexp(t, `records could not be read.* topic=orders partition=0 offset=0 error=.*orders-0/0{20}\.log at position \d+: .*input/output error`,
+					r.log.String(), "the file and the offset are named")
+				require.NotEqual(t, "tidemark_partition_read_failures_total 0\n", r.ask("/metrics", "tidemark_partition_read_failures_total "))
 			} else {
 				got, err := r.read(0)
 				require.NoError(t, err)

@@ -9,7 +9,8 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
-// refusalsEvery is how often it is told that the disk refuses records. Clients that try again may do so many times a second.
+// refusalsEvery is how often it is told that the disk refuses records, or does not give them. Clients that try again may do
+// so many times a second.
 const refusalsEvery = 30 * time.Second
 
 // Partitions observes appends, syncs and failures of the partitions.
@@ -22,9 +23,10 @@ func Partitions(registry prometheus.Registerer, log *slog.Logger, topics *Topics
 		riders     = f.histogram("sync_appends", "Appends that one sync released.", countBuckets)
 		synced     = f.counter("synced_bytes_total", "Bytes of the appends that syncs released.")
 		failed     = f.counter("failures_total", "Partitions that stopped taking records because their disk failed.")
+		unread     = f.counter("read_failures_total", "Reads of records that the disk failed, or whose file is damaged. Other partitions are not concerned.")
 		upkeep     = f.counter("maintenance_failures_total", "Times that retention or other maintenance failed. It is tried again.")
 	)
-	loud := &rare{every: refusalsEvery, now: time.Now}
+	loud, unreadable := &rare{every: refusalsEvery, now: time.Now}, &rare{every: refusalsEvery, now: time.Now}
 	return partition.Events{
 		Appended: func(e partition.Appended) {
 			if e.Duplicate {
@@ -62,6 +64,13 @@ func Partitions(registry prometheus.Registerer, log *slog.Logger, topics *Topics
 			failed.Inc()
 			log.Error("the partition takes no more records until the server is started again", "topic", e.Topic,
 				"partition", e.Partition, "error", e.Err)
+		},
+		ReadFailed: func(e partition.ReadFailed) {
+			unread.Inc()
+			if others, ok := unreadable.allow(); ok {
+				log.Error("records could not be read", "topic", e.Topic, "partition", e.Partition, "offset", e.Offset,
+					"error", e.Err, "others", others)
+			}
 		},
 		MaintenanceFailed: func(e partition.MaintenanceFailed) {
 			upkeep.Inc()

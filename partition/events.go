@@ -25,6 +25,9 @@ type Events struct {
 	// Failed is called once when a log stops taking appends because its disk failed.
 	Failed func(Failed)
 
+	// ReadFailed is called for each read that the disk failed, also in the middle of sending what was read.
+	ReadFailed func(ReadFailed)
+
 	// MaintenanceFailed is called after retention or other maintenance failed; it is tried again.
 	MaintenanceFailed func(MaintenanceFailed)
 }
@@ -72,6 +75,14 @@ type Failed struct {
 	Err       error
 }
 
+// ReadFailed describes a read that failed. Appends and other reads go on.
+type ReadFailed struct {
+	Topic     string
+	Partition int32
+	Offset    int64 // from which was read; -1 for a search by timestamp
+	Err       error // says which file, and where in it
+}
+
 // MaintenanceFailed describes maintenance of one log that failed and will be tried again.
 type MaintenanceFailed struct {
 	Topic     string
@@ -96,6 +107,9 @@ func (e Events) withDefaults() *Events {
 	}
 	if e.Failed == nil {
 		e.Failed = func(Failed) {}
+	}
+	if e.ReadFailed == nil {
+		e.ReadFailed = func(ReadFailed) {}
 	}
 	if e.MaintenanceFailed == nil {
 		e.MaintenanceFailed = func(MaintenanceFailed) {}

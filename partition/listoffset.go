@@ -49,7 +49,7 @@ func (l *Log) ListOffset(ts int64, iso Isolation) (ListedOffset, error) {
 	}
 	found, ok, err := l.find(ts)
 	if err != nil {
-		return noOffset, l.readError(ts, err)
+		return noOffset, l.readError(-1, err)
 	}
 	if !ok || found.Offset >= o.bound(iso) {
 		return noOffset, nil

@@ -20,6 +20,7 @@ const (
 // releases them.
 type Records struct {
 	regions *kafkalog.Regions
+	log     *Log // that they are of
 }
 
 // Len is the number of bytes.
@@ -36,7 +37,8 @@ func (r Records) WriteTo(w io.Writer) (int64, error) {
 	if r.regions == nil {
 		return 0, nil
 	}
-	return r.regions.WriteTo(w)
+	n, err := r.regions.WriteTo(w)
+	return n, r.failed(err)
 }
 
 // AppendTo appends the batches to b, as append does.
@@ -44,7 +46,16 @@ func (r Records) AppendTo(b []byte) ([]byte, error) {
 	if r.regions == nil {
 		return b, nil
 	}
-	return r.regions.AppendTo(b)
+	b, err := r.regions.AppendTo(b)
+	return b, r.failed(err)
+}
+
+// failed tells of an error of the disk.
+func (r Records) failed(err error) error {
+	if errors.Is(err, kafkalog.ErrStorage) {
+		r.log.readFailed(r.regions.StartOffset, err)
+	}
+	return err
 }
 
 // Release lets go of the files. The records must not be used after. Releasing twice does nothing.
@@ -92,7 +103,7 @@ func (l *Log) Read(fetch int64, iso Isolation, maxBytes int, minOne bool) (Read,
 		regions.Release()
 		return Read{Offsets: o}, nil
 	}
-	read := Read{Records: Records{regions: regions}, Offsets: o}
+	read := Read{Records: Records{regions: regions, log: l}, Offsets: o}
 	if iso == ReadCommitted {
 		if read.Aborted, err = l.aborted(fetch, regions.LastOffset+1); err != nil {
 			regions.Release()
@@ -143,5 +154,11 @@ func (l *Log) readError(offset int64, err error) error {
 		}
 		return ErrClosed
 	}
-	return l.storageError("read", err, false)
+	err = l.storageError("read", err, false)
+	l.readFailed(offset, err)
+	return err
+}
+
+func (l *Log) readFailed(offset int64, err error) {
+	l.events.ReadFailed(ReadFailed{Topic: l.topic, Partition: l.index, Offset: offset, Err: err})
 }
