@@ -143,7 +143,8 @@ func TestWALHeadersThatDoNotFitTheirKey(t *testing.T) {
 func TestAWALHeaderOfVersion0IsDecoded(t *testing.T) {
 	h := WALHeader{Version: 0, Start: 7, BodyLen: 100, Node: 3, Epoch: 2, Trim: -1}
 	b := h.AppendTo(nil)
-	require.Len(t, b, 40)
+	require.Equal(t, []byte("\x12\x34\x56\x78\x00\x00\x00\x00\x00\x00\x00\x07\x00\x00\x00\x00\x00\x00\x00\x64"+
+		"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00\x02"), b)
 	got, err := DecodeWALHeader("k", 140, b)
 	require.NoError(t, err)
 	require.Equal(t, h, got)

@@ -427,6 +427,33 @@ func TestANodeThatWasTakenOverFailsWithItsNextCommand_WAL34(t *testing.T) {
 	})
 }
 
+// TestUP5_CompactionThatFindsItsNodeTakenOverStopsTheEngine: of all that an engine does only its compaction meets metadata.
+func TestUP5_CompactionThatFindsItsNodeTakenOverStopsTheEngine(t *testing.T) {
+	runCluster(t, func(c *cluster) {
+		c.config.CompactInterval = time.Minute
+		p, survivor := c.start(5), c.start(1)
+		a, b := p.stream(), p.stream()
+		for range 2 {
+			c.appendMany(a, 2)
+			c.appendMany(b, 2)
+			require.NoError(c, p.Upload(c.Context()))
+		}
+		require.NoError(c, survivor.Failover(c.Context(), 5))
+		before, err := listAll(c.Context(), c.data.Open(), "")
+		require.NoError(c, err)
+		require.NoError(c, p.Err())
+		c.pass(2 * time.Minute)
+		require.ErrorIs(c, p.Err(), ErrFenced)
+		require.Contains(c, p.events.String(), "failed: ", "the node is told")
+		after, err := listAll(c.Context(), c.data.Open(), "")
+		require.NoError(c, err)
+		require.Equal(c, before, after, "nothing was written or deleted")
+		require.Equal(c, named(a, 0, 4), c.rows(survivor.reopen(a.ID())))
+		require.Equal(c, named(b, 0, 4), c.rows(survivor.reopen(b.ID())))
+		survivor.close()
+	})
+}
+
 func TestFailoverOfANodeThatIsNotThere(t *testing.T) {
 	runCluster(t, func(c *cluster) {
 		p := c.start(1)
