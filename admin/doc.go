@@ -5,8 +5,10 @@
 //	GET /              a page for people: what the node is, what it holds, how much is written
 //	GET /status        what the page shows, as JSON
 //	GET /metrics       Prometheus text
-//	GET /loglevel      the least important messages that are logged
-//	PUT /loglevel      changes that, for callers on this machine only; the body is debug, info, warn or error
+//	GET /loglevel      the lowest level that is logged
+//	PUT /loglevel      changes it, for callers on this machine only; the body is debug, info, warn or error
+//	GET /groupmetrics  how detailed the metrics of consumer groups are
+//	PUT /groupmetrics  changes it, for callers on this machine only; the body is off, group or partition
 //	GET /debug/pprof/  profiles, for callers on this machine only
 //
 // It knows the node through [Status], which it declares, and imports no other room.

@@ -32,7 +32,7 @@ func ready(status Status) http.Handler {
 	})
 }
 
-// answer writes a JSON body. That the reader went away is nobody's news.
+// answer writes a JSON body. A reader that has gone away is not an error.
 func answer(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")

@@ -1,19 +1,13 @@
 package admin
 
 import (
-	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 )
 
-// levels are the words that a level may be.
+// levels are the names of the levels.
 var levels = []string{"debug", "info", "warn", "error"}
-
-// maxLevelBytes is more than any of them has.
-const maxLevelBytes = 64
 
 // levelAnswer is the body of /loglevel.
 type levelAnswer struct {
@@ -28,12 +22,8 @@ func getLevel(level *slog.LevelVar) http.Handler {
 
 func putLevel(level *slog.LevelVar, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLevelBytes))
-		wanted := strings.ToLower(strings.TrimSpace(string(body)))
 		var to slog.Level
-		if err == nil && !slices.Contains(levels, wanted) {
-			err = fmt.Errorf("%q is no level: expected one of %s", wanted, strings.Join(levels, ", "))
-		}
+		wanted, err := readWord(w, r, levels)
 		if err == nil {
 			err = to.UnmarshalText([]byte(wanted))
 		}

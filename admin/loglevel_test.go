@@ -50,7 +50,7 @@ func TestALevelThatThereIsNotChangesNothing(t *testing.T) {
 	}
 	code, answer := get(t, Options{Status: fixedStatus{}, LogLevel: new(slog.LevelVar)}, "/loglevel", putting("loud"))
 	require.Equal(t, http.StatusBadRequest, code)
-	require.Equal(t, "\"loud\" is no level: expected one of debug, info, warn, error\n", answer)
+	require.Equal(t, "\"loud\" is not one of debug, info, warn, error\n", answer)
 }
 
 func TestOnlyCallersOnThisMachineChangeTheLogLevel(t *testing.T) {

@@ -45,19 +45,19 @@ type Options struct {
 	Status  Status       // not nil
 	Metrics http.Handler // answers /metrics; nil: there are none
 
-	// LogLevel is what the node's logger goes by, to be read and changed at /loglevel; nil: there is no such page.
+	// LogLevel is the level of the node's logger, to be read and changed at /loglevel; nil: there is no such page.
 	LogLevel *slog.LevelVar
 
-	// GroupMetrics is how much the metrics tell of consumer groups, to be read and changed at /groupmetrics; nil: there is no
-	// such page.
+	// GroupMetrics is how detailed the metrics of consumer groups are, to be read and changed at /groupmetrics; nil: there is
+	// no such page.
 	GroupMetrics *Switch
 
-	// Log is told of changes of LogLevel and GroupMetrics; nil: nobody is.
+	// Log gets a line for each change of LogLevel and GroupMetrics; nil: changes are not logged.
 	Log *slog.Logger
 }
 
-// Limits of the server. A scrape of a node with many partitions is some megabytes; a CPU profile takes thirty seconds
-// unless asked for longer.
+// Limits of the server. A scrape of a node with many partitions is some megabytes; a CPU profile takes thirty seconds, or
+// longer on request.
 const (
 	headerTimeout  = 5 * time.Second
 	readTimeout    = 10 * time.Second

@@ -24,6 +24,19 @@ type switchAnswer struct {
 // maxWordBytes is more than any word has.
 const maxWordBytes = 64
 
+// readWord reads a body that is one of some words, in any case.
+func readWord(w http.ResponseWriter, r *http.Request, words []string) (string, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxWordBytes))
+	if err != nil {
+		return "", err
+	}
+	word := strings.ToLower(strings.TrimSpace(string(body)))
+	if !slices.Contains(words, word) {
+		return "", fmt.Errorf("%q is not one of %s", word, strings.Join(words, ", "))
+	}
+	return word, nil
+}
+
 func getSwitch(s *Switch) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, switchAnswer{s.Get()})
@@ -32,11 +45,7 @@ func getSwitch(s *Switch) http.Handler {
 
 func putSwitch(s *Switch, name string, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxWordBytes))
-		wanted := strings.ToLower(strings.TrimSpace(string(body)))
-		if err == nil && !slices.Contains(s.Words, wanted) {
-			err = fmt.Errorf("%q is none of %s", wanted, strings.Join(s.Words, ", "))
-		}
+		wanted, err := readWord(w, r, s.Words)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
