@@ -94,8 +94,8 @@ func (b Batch) VerifyCRC() error {
 	return nil
 }
 
-// StampAppendTime makes the batch one of [LogAppendTime]: it sets the flag, writes ms as the max timestamp and computes
-// the checksum anew. Attribute bits that the format does not define are dropped. The records are not touched; readers
+// StampAppendTime makes the batch one of [LogAppendTime]: it sets the flag, writes ms as the max timestamp and recomputes the
+// checksum. Attribute bits that the format does not define are dropped. The records are not touched; readers
 // take the max timestamp for each of them. When the batch says all that already, nothing is written.
 //
 // The new checksum vouches for whatever bytes are there: verify the old one first.

@@ -167,7 +167,7 @@ func (b *Builder) flush() {
 // failed with.
 func (b *Builder) Build() (Batch, error) { return b.AppendTo(nil) }
 
-// AppendTo encodes the batch behind dst and returns the batch alone; it shares dst's memory when that had room. Otherwise
+// AppendTo appends the encoded batch to dst and returns the batch alone; it shares dst's memory when that had room. Otherwise
 // it is [Builder.Build].
 func (b *Builder) AppendTo(dst []byte) (Batch, error) {
 	if b.err == nil && b.count == 0 {

@@ -13,7 +13,7 @@ import (
 // encoder compresses the records of one batch as they come, so that a builder holds little more than the compressed
 // bytes.
 type encoder interface {
-	// write compresses some of p behind dst and returns what is left of p for the next call.
+	// write appends some of p, compressed, to dst and returns what is left of p for the next call.
 	write(dst, p []byte) (out, left []byte, err error)
 
 	// finish compresses the last of p, ends the payload, and gives the encoder back.

@@ -3,7 +3,7 @@
 // A [Batch] is a byte slice that holds exactly one whole batch. Its methods read and patch header fields where they
 // lie; nothing is copied or allocated. [Next] cuts the first batch from a buffer of several, [Batch.VerifyCRC] compares
 // the checksum, [Batch.Records] walks the records and decompresses them as they are read, under the [Limits] of the
-// caller. [Builder] makes batches, [EndMarker] makes transaction markers, and [Validate] holds what a client sent
+// caller. [Builder] makes batches, [EndMarker] makes transaction markers, and [Validate] checks what a client sent
 // against the rules that a leader must apply before it appends.
 //
 // The bytes are drawn in format.go. All integers in a batch are big-endian; all timestamps are milliseconds since the

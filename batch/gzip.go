@@ -35,7 +35,7 @@ func (d *gzipDecoder) release() bool {
 	return true
 }
 
-// readMore reads some bytes behind dst. Only a stream that ends where it may returns io.EOF.
+// readMore appends some bytes to dst. Only a stream that ends where it may returns io.EOF.
 func readMore(r io.Reader, dst []byte) ([]byte, error) {
 	dst = room(dst, readChunk)
 	for {

@@ -116,7 +116,7 @@ func (h Header) Check() error {
 	return nil
 }
 
-// Next cuts the first batch from buf and returns it with the bytes behind it; both alias buf. It looks at nothing but
+// Next cuts the first batch from buf and returns it with the bytes after it; both alias buf. It looks at nothing but
 // length and version, so that a walk over a log costs a few loads per batch.
 //
 // An empty buf gives [io.EOF]. A batch that is not whole, however little of it is there, gives [io.ErrUnexpectedEOF] and

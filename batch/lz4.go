@@ -141,7 +141,7 @@ func (d *lz4Decoder) block() (block []byte, stored bool, err error) {
 	return block, word&lz4Stored != 0, err
 }
 
-// end skips what stands behind the end mark.
+// end skips what follows the end mark.
 func (d *lz4Decoder) end() error {
 	if d.flags&lz4ContentChecksum != 0 {
 		if _, err := d.take(4); err != nil {

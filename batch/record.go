@@ -127,7 +127,7 @@ func checkHeaders(p []byte, count int32) error {
 	return nil
 }
 
-// appendHeaders decodes the headers behind dst. Keys that equal the key at the same place in before, the headers of an
+// appendHeaders appends the decoded headers to dst. Keys that equal the key at the same place in before, the headers of an
 // earlier record, share its string: records of one producer carry the same headers.
 func (r *rawRecord) appendHeaders(dst, before []RecordHeader) []RecordHeader {
 	p := r.headers
@@ -170,7 +170,7 @@ func fieldSizeOf(n int) int64 {
 	return int64(sizeVarint32(int32(n)) + n)
 }
 
-// appendRecord encodes a record behind dst. size is its bodySize.
+// appendRecord appends an encoded record to dst. size is its bodySize.
 func appendRecord(
 	dst []byte, size int32, timestampDelta int64, offsetDelta int32, key, value []byte, headers []RecordHeader,
 ) []byte {

@@ -25,7 +25,7 @@ type Rules struct {
 	// Compacted says that the topic's cleanup.policy contains compact: every record needs a key.
 	Compacted bool
 
-	// TimestampType is message.timestamp.type. Under LogAppendTime the timestamps of the records are not looked at; the
+	// TimestampType is message.timestamp.type. Under LogAppendTime the timestamps of the records are ignored; the
 	// log stamps the batch when it appends it.
 	TimestampType TimestampType
 
@@ -60,7 +60,7 @@ const (
 
 	// InspectHeaders trusts what the header of a compressed batch says about its records, where the rules allow it: not
 	// on a compacted topic, not when the batch must be recompressed, and not when BeforeMaxMs is set. AfterMaxMs is then
-	// held against the header's max timestamp. A client can so store a payload that does not decompress; every reader
+	// checked against the header's max timestamp. A client can so store a payload that does not decompress; every reader
 	// under [Limits] then gets an error for it, and nothing worse. Uncompressed records are always checked.
 	InspectHeaders Inspection = 1
 )

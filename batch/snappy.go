@@ -17,7 +17,7 @@ import (
 //	+-----------------------+---------+---------+--------+-------+--------+-------+--
 //
 // big-endian; a block is a raw snappy block of at most 32 KiB of input; there is no end mark, and the header may come
-// again in place of a length where streams were joined. The versions are not looked at, as in Kafka. Other clients write
+// again in place of a length where streams were joined. The versions are ignored, as in Kafka. Other clients write
 // one raw snappy block and nothing around it. We write the first and read both.
 const (
 	snappyMagic      = "\x82SNAPPY\x00"

@@ -22,7 +22,7 @@ type Result struct {
 //
 // What is returned aliases records, unless it was rebuilt. The header in records is patched in place in one case: when
 // a CreateTime batch states a max timestamp that is not its records', the true one is written and the checksum computed
-// anew. A partial batch behind the first is cut off.
+// anew. A partial batch after the first is cut off.
 //
 // The error is always a [*ValidationError]; see [Kind] for what each is answered with. On the way to a batch that is
 // accepted as it is, nothing is allocated.

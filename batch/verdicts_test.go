@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestVerdictsOfKafka holds Validate against what Kafka's own validator said to the same bytes (testdata says how). Where
+// TestVerdictsOfKafka checks Validate against what Kafka's own validator said to the same bytes (testdata says how). Where
 // Kafka fails with an exception it did not mean to throw, ours may be any answer but a panic. Where Kafka accepts, we are
 // stricter in these points, none of which a client has cause to send:
 //

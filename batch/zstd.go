@@ -208,7 +208,7 @@ func zstdContentSize(p []byte) uint64 {
 	return binary.LittleEndian.Uint64(p)
 }
 
-// measureZstdBlocks returns how many bytes the blocks at the start of p take, with the checksum behind them, and the most
+// measureZstdBlocks returns how many bytes the blocks at the start of p take, with the checksum after them, and the most
 // that they can yield.
 func measureZstdBlocks(p []byte, checksum bool) (size int, content uint64, err error) {
 	for last := false; !last; {

@@ -13,17 +13,17 @@ import (
 
 // # Produce (0): versions 3-13, listed as 0-13
 //
-// Appends one record batch to each partition, each on its own merits. The batches alias the connection's read buffer; the
+// Appends one record batch to each partition, each independently of the others. The batches alias the connection's read buffer; the
 // log checks them, patches offset, epoch and append time into them where they are, and writes them from there. The answer
 // waits until all of them are durable and visible; meanwhile the next request of the connection is appended. acks 1 and -1
 // are the same: there is one replica, and neither is answered before its flush. A duplicate is answered with the offsets of
 // the first copy, once that one is durable. acks 0 has no answer, and its failures close the connection.
 //
-// min.insync.replicas is not looked at, as replica counts say nothing yet.
+// min.insync.replicas is ignored, because replica counts mean nothing yet.
 //
-// TimeoutMs bounds the wait for the flush, and the wait of a log that takes no more for the moment; it counts as at least
-// a second, because clients that say less mean other replicas. After REQUEST_TIMED_OUT the records may be there, and a
-// producer with an id finds out by retrying.
+// TimeoutMs bounds the wait for the flush, and for a log that takes no more at the moment. It counts as at least a second,
+// because clients that say less mean other replicas. After REQUEST_TIMED_OUT the records may be in the log; an idempotent
+// producer finds out by retrying.
 //
 //	v3   record batches of format version 2; transactional id
 //	v5   log start offset in the answer
@@ -44,7 +44,7 @@ func produceAPI() api {
 	return api{
 		key: produceKey, name: "Produce", min: 0, max: 13, served: 3, flexible: 9,
 		shape: shape{
-			text(), fixed(2 + 4), // transactional id, acks, time-out
+			text(), fixed(2 + 4), // transactional id, acks, timeout
 			list(producedTopicSize+64, text().until(12), fixed(16).since(13),
 				list(producedPartitionSize+40, fixed(4), blob())),
 		},
@@ -58,7 +58,7 @@ const (
 	// adminClientID may write to internal topics.
 	adminClientID = "__admin_client"
 
-	// leastProduceTimeout is how long a produce waits at least for its flush.
+	// leastProduceTimeout is the shortest time that a produce waits for its flush.
 	leastProduceTimeout = time.Second
 )
 
@@ -94,8 +94,8 @@ type producing struct {
 	*call
 	req      *kmsg.ProduceRequest
 	topics   Topics
-	ctx      lateContext // ends with the request's time-out
-	unlawful bool        // a transactional batch came without a transactional id
+	ctx      lateContext // ends with the request's timeout
+	unlawful bool        // a transactional batch has no transactional id
 	failed   error       // the first failure of a partition
 }
 
@@ -138,7 +138,7 @@ func (p *producing) appendAll() *produceAnswer {
 	return a
 }
 
-// appendOne appends one batch. err is what is wrong already.
+// appendOne appends one batch, unless err says that it was already refused.
 func (p *producing) appendOne(t *Topic, req *kmsg.ProduceRequestTopicPartition, err error,
 ) (kmsg.ProduceResponseTopicPartition, *partition.Append) {
 	out := kmsg.NewProduceResponseTopicPartition()

@@ -12,13 +12,13 @@ import (
 
 // # Fetch (1): versions 4-18
 //
-// Returns whole batches as they are stored, from the one that holds the asked offset on, partition after partition in the
-// order of the request or of the session. Until one partition has returned data, the limits of bytes do not hold for the
-// first batch, so that a batch larger than every limit is still read (KIP-74). Reading stops at the high watermark, or at
-// the last stable offset with isolation level 1; what lies between that and the log end is no error.
+// Returns whole batches as they are stored, starting with the one that holds the requested offset, partition after partition
+// in the order of the request or of the session. Until one partition has returned data, the byte limits do not apply to the
+// first batch, so that a batch larger than every limit can still be read (KIP-74). Reading stops at the high watermark, or at
+// the last stable offset with isolation level 1; an offset between that and the log end is no error.
 //
-// The answer waits, at most max wait, until min bytes are there, a partition fails or diverges, or the connection is read
-// no more. Max wait counts from the arrival of the request and is never longer than Options.ConnectionsMaxIdle.
+// The answer waits, for at most max wait, until min bytes are available, a partition fails or diverges, or the connection is
+// no longer read. Max wait counts from the arrival of the request and is never longer than Options.ConnectionsMaxIdle.
 //
 // A request of a replica is answered like a consumer's: there are no replicas. No preferred replica is ever named.
 //
@@ -196,7 +196,7 @@ func (f *fetchAnswer) write(w *answerWriter) error {
 	return f.send(w)
 }
 
-// tellCodes keeps the first error code for who wants to know.
+// tellCodes keeps the first error code for the details of the request.
 func (f *fetchAnswer) tellCodes() {
 	f.details.failed(f.code)
 	for i := range f.items {

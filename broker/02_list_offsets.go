@@ -10,8 +10,8 @@ import (
 
 // # ListOffsets (2): versions 0-11
 //
-// Finds, for each partition, the first record whose timestamp is the asked one or later, or one of the named offsets. What
-// the isolation level does not show is not found: offset -1, timestamp -1, no error. With a record comes the leader epoch
+// Finds, for each partition, the first record whose timestamp is the requested one or later, or one of the named offsets.
+// What the isolation level hides is not found: offset -1, timestamp -1, no error. The leader epoch of a record is the one
 // that it was written in, not the current one.
 //
 //	timestamp  what                            since  without tiering
@@ -27,12 +27,12 @@ import (
 // newer ones are listed. There the answer is an array of offsets, the newest first, which were those of segments: everything
 // before an offset is older than the asked time. Here it has one, and with a time that no record has reached it is the end.
 //
-//	v0   as many offsets as are asked for, at most one
+//	v0   as many offsets as are requested, at most one
 //	v1   one offset and its timestamp
 //	v2   isolation level; throttle time
 //	v4   leader epochs
 //	v6   flexible
-//	v10  a time-out, for reads of a remote tier; there is none
+//	v10  a timeout, for reads of a remote tier; there is none
 //
 // Errors of a partition: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH,
 // UNSUPPORTED_VERSION for a named offset that the version does not have, INVALID_REQUEST for a partition named twice,
@@ -43,7 +43,7 @@ func listOffsetsAPI() api {
 		shape: shape{
 			fixed(4), fixed(1).since(2), // replica id, isolation level
 			list(80, text(), list(250, fixed(4), fixed(4).since(4), fixed(8), fixed(4).until(0))), // index, leader epoch, timestamp, count
-			fixed(4).since(10), // time-out
+			fixed(4).since(10), // timeout
 		},
 		handle: decoding(kmsg.NewPtrListOffsetsRequest, (*call).listOffsets),
 	}
@@ -80,7 +80,7 @@ func (c *call) listOffsets(req *kmsg.ListOffsetsRequest) (answer, error) {
 	return c.reply(resp), nil
 }
 
-// listOffset answers one partition. err is what is wrong already.
+// listOffset answers one partition, with err if that is set.
 func (c *call) listOffset(t *Topic, req kmsg.ListOffsetsRequestTopicPartition, iso partition.Isolation, err error,
 ) kmsg.ListOffsetsResponseTopicPartition {
 	out := kmsg.NewListOffsetsResponseTopicPartition()

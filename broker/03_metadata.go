@@ -11,10 +11,10 @@ import (
 
 // # Metadata (3): versions 0-13
 //
-// Tells nodes, topics, partitions and leaders, and creates topics that do not exist if the client allows it and
-// Options.DisableAutoCreateTopics is not set. A topic is created before it is answered, so the first answer names its
-// leader. The addresses are those of the listener that the request came in on. The controller is this node: any node
-// takes admin requests.
+// Describes nodes, topics, partitions and leaders, and creates topics that do not exist if the client allows it and
+// Options.DisableAutoCreateTopics is not set. A topic is created before the answer is sent, so the first answer names its
+// leader. Addresses are those of the listener that the request came in on. The controller is this node: any node takes admin
+// requests.
 //
 //	v0   an empty list of topics asks for all
 //	v1   null asks for all, empty for none; racks, controller, internal flag
@@ -201,7 +201,7 @@ func (c *call) describeTopic(t *Topic, req *kmsg.MetadataRequest) kmsg.MetadataR
 	return d
 }
 
-// unknownTopic answers a topic that is not there. Until v11 the name cannot be null.
+// unknownTopic answers a topic that does not exist. Until v11 the name cannot be null.
 func unknownTopic(asked kmsg.MetadataRequestTopic, code int16) kmsg.MetadataResponseTopic {
 	t := kmsg.MetadataResponseTopic{
 		ErrorCode: code, Topic: asked.Topic, TopicID: asked.TopicID, AuthorizedOperations: operationsNotAsked,
@@ -224,7 +224,7 @@ func (c *call) autoCreate(req *kmsg.MetadataRequest) {
 	}
 	ctx, cancel := context.WithTimeout(c.conn.ctx, autoCreateTimeout)
 	defer cancel()
-	// Whether it worked shows in the topics, which are read next. One that another client created meanwhile is as good.
+	// Whether it worked shows in the topics, which are read next. One that another client created meanwhile will do.
 	_ = errors.Join(c.server.backend.CreateTopics(ctx, missing)...)
 }
 

@@ -10,15 +10,14 @@ import (
 
 // # OffsetCommit (8): versions 1-10
 //
-// Stores offsets of a group, for a member of its generation, or for nobody (generation -1) when the group has no members. It
-// is answered when the offsets are durable, with exactly the topics and partitions that were asked. An offset is stored
-// with the id of its topic, so that it does not count for a topic that is later made under the same name. Offsets are not
-// held against the log, and negative ones are stored as they are.
+// Stores offsets of a group, for a member of its generation, or for nobody (generation -1) when the group has no members.
+// The answer is sent when the offsets are durable, and has exactly the topics and partitions of the request. An offset is
+// stored with the id of its topic, so that it does not apply to a topic that is later created under the same name. Offsets
+// are not checked against the log, and negative ones are stored as they are.
 //
-// Kafka 4 begins with version 2. Version 1 is what Sarama sends until it is told that the server is a Kafka 2.3 or later, which
-// few who use it do.
+// Kafka 4 starts at version 2. Sarama sends version 1 unless it is configured for Kafka 2.3 or later, which it rarely is.
 //
-//	v1   a time of each commit, which is not looked at
+//	v1   a timestamp of each commit, which is ignored
 //	v2   retention time, until v4: when the offsets expire; -1 is the server's rule
 //	v3   throttle time
 //	v6   leader epochs

@@ -9,14 +9,14 @@ import (
 // # OffsetFetch (9): versions 1-10
 //
 // Returns what groups have committed. Where nothing is committed the offset is -1, without an error, also for a group that
-// there is not; an offset that was committed for an earlier topic of the same name is nothing. Member ids and epochs are
-// those of the newer group protocol and are not looked at.
+// does not exist; an offset committed for an earlier topic of the same name does not count. Member ids and epochs belong to
+// the newer group protocol and are ignored.
 //
 //	v2   null topics: everything the group has; error of the whole response
 //	v3   throttle time
 //	v5   leader epochs
 //	v6   flexible
-//	v7   require stable: an error where a transaction that is open may change the offset
+//	v7   require stable: an error where an open transaction may change the offset
 //	v8   several groups
 //	v9   member id and epoch
 //	v10  topics by id

@@ -10,9 +10,9 @@ import (
 
 // # FindCoordinator (10): versions 0-6
 //
-// Tells which node coordinates a group: the one that leads the group's partition of __consumer_offsets, which is made when
-// there is none. The address is that of the listener the request came in on. There are no coordinators of transactions and
-// share groups yet: COORDINATOR_NOT_AVAILABLE, node -1, which clients retry until they give up.
+// Says which node coordinates a group: the one that leads the group's partition of __consumer_offsets, a topic that is
+// created if necessary. The address is that of the listener that the request came in on. Transactions and share groups have
+// no coordinators yet: COORDINATOR_NOT_AVAILABLE, node -1, which clients retry until they give up.
 //
 //	v1  key type: 0 group, 1 transactional id (before, groups); error message; throttle time
 //	v3  flexible
@@ -86,5 +86,5 @@ func (c *call) coordinators(ctx context.Context, kind int8) func(key string) kms
 	}
 }
 
-// noMessage is the error message of what went well, as Kafka sends it.
+// noMessage is the error message of a success, as Kafka sends it.
 func noMessage() *string { return kmsg.StringPtr("") }

@@ -10,13 +10,13 @@ import (
 
 // # JoinGroup (11): versions 0-9
 //
-// Makes the client a member of the group's next generation. It is answered when that begins: when all members have joined,
-// or after the longest of their rebalance time-outs, or, in a group that had no members, a short while after the last one
-// came. Nothing but the connection's own later requests waits meanwhile. A member's session begins with the answer.
+// Makes the client a member of the group's next generation. The answer is sent when that begins: when all members have
+// joined, or after the longest of their rebalance timeouts, or, in a group that had no members, shortly after the last one
+// joined. Only later requests of the same connection wait meanwhile. A member's session begins with the answer.
 //
-// What members say for their protocols is not looked at: cooperative rebalancing is between the clients.
+// The members' metadata for their protocols is not interpreted: cooperative rebalancing is between the clients.
 //
-//	v1  rebalance time-out (before, the session time-out)
+//	v1  rebalance timeout (before, the session timeout)
 //	v2  throttle time
 //	v4  a new member is given an id first: MEMBER_ID_REQUIRED
 //	v5  instance ids: static members, who may come back without a rebalance
@@ -33,7 +33,7 @@ func joinGroupAPI() api {
 	return api{
 		key: 11, name: "JoinGroup", min: 0, max: 9, served: 0, flexible: 6,
 		shape: shape{
-			text(), fixed(4), fixed(4).since(1), text(), text().since(5), text(), // group, time-outs, member, instance, type
+			text(), fixed(4), fixed(4).since(1), text(), text().since(5), text(), // group, timeouts, member, instance, type
 			list(200, text(), blob()), text().since(8), // protocols, reason
 		},
 		handle: decoding(kmsg.NewPtrJoinGroupRequest, (*call).joinGroup),

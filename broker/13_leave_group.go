@@ -8,8 +8,9 @@ import (
 
 // # LeaveGroup (13): versions 0-5
 //
-// Takes members out of a group, which rebalances without them. An instance id without a member id takes out whoever has it,
-// which is how administrators remove static members. Requests that a member has parked are answered UNKNOWN_MEMBER_ID.
+// Removes members from a group, which rebalances without them. An instance id without a member id removes whichever member
+// has it, which is how administrators remove static members. Parked requests of a removed member are answered
+// UNKNOWN_MEMBER_ID.
 //
 //	v1  throttle time
 //	v3  several members, each with its own error, and instance ids

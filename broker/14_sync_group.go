@@ -10,9 +10,9 @@ import (
 
 // # SyncGroup (14): versions 0-5
 //
-// Tells a member what it was assigned. It is answered when the leader has brought the assignments of all and they are
-// durable; nothing but the connection's own later requests waits meanwhile. A member that the leader has forgotten is
-// assigned empty bytes.
+// Gives a member its assignment. The answer is sent when the leader has delivered everybody's assignments and they are
+// durable; only later requests of the same connection wait meanwhile. A member that the leader left out is assigned empty
+// bytes.
 //
 //	v1  throttle time
 //	v3  instance ids
@@ -34,7 +34,7 @@ func syncGroupAPI() api {
 	}
 }
 
-// noDeadline is that of answers which wait for other members.
+// noDeadline is the deadline of answers that wait for other members.
 var noDeadline time.Time
 
 func (c *call) syncGroup(req *kmsg.SyncGroupRequest) (answer, error) {

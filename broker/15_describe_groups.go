@@ -10,8 +10,8 @@ import (
 
 // # DescribeGroups (15): versions 0-6
 //
-// Tells who is in a group and what each was assigned. What members said and were assigned is there when the group is
-// Stable. A group that there is not is Dead.
+// Describes groups and their members. The members' metadata and assignments are included when the group is Stable. A group
+// that does not exist is Dead.
 //
 //	v1  throttle time
 //	v3  authorized operations: without an authorizer, all that a group has
@@ -51,7 +51,7 @@ func (c *call) describeGroups(req *kmsg.DescribeGroupsRequest) (answer, error) {
 	}), nil
 }
 
-// groupMessage is the text that goes with an error of a group. Of a group that there is not it is Kafka's, which tools print.
+// groupMessage is the text that goes with an error of a group. Of a group that does not exist it is Kafka's, which tools print.
 func groupMessage(err error, group string) *string {
 	if errors.Is(err, coordinator.ErrGroupNotFound) {
 		text := "Group " + group + " not found."

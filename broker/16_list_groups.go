@@ -13,8 +13,8 @@ import (
 
 // # ListGroups (16): versions 0-5
 //
-// Lists the groups that this node coordinates. Groups that only hold offsets have no protocol type. Filters do not mind
-// the case of letters; what they name and nobody knows matches nothing.
+// Lists the groups that this node coordinates. Groups that only hold offsets have no protocol type. Filters ignore case; an
+// unknown state or type matches nothing.
 //
 //	v1  throttle time
 //	v3  flexible
@@ -30,7 +30,7 @@ func listGroupsAPI() api {
 	}
 }
 
-// classicGroup is the type of the groups that there are.
+// classicGroup is the type of all groups here.
 const classicGroup = "classic"
 
 func (c *call) listGroups(req *kmsg.ListGroupsRequest) (answer, error) {

@@ -10,10 +10,10 @@ import (
 
 // # ApiVersions (18): versions 0-5
 //
-// Tells a client which APIs and versions are served. Clients send it first on every connection.
+// Says which APIs and versions are served. Clients send it first on every connection.
 //
-// An unsupported version is the one that is answered, with error 35 in the layout of version 0 and one key, {18, 0, 5}:
-// the client tries again with what that says. The body of such a request is not parsed, because its layout is unknown.
+// This is the one API that answers an unsupported version: with error 35, in the layout of version 0, and one key, {18, 0, 5},
+// which tells the client what to try next. The body of such a request is not parsed, because its layout is unknown.
 // The header of a response never has tagged fields. Produce is listed from version 0 although 0-2 are refused: librdkafka
 // up to 2.11.0 compresses only if version 0 is listed.
 //

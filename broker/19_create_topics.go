@@ -13,15 +13,15 @@ import (
 
 // # CreateTopics (19): versions 0-7
 //
-// Creates topics, each on its own merits, and answers when they can be used. validate_only makes the same checks and gives
-// the same answer without creating anything. A partition or replica count of -1 takes the server's default. Unknown and
-// invalid settings are refused here; the answer carries all settings in force.
+// Creates topics, each independently of the others, and answers when they can be used. validate_only makes the same checks
+// and gives the same answer without creating anything. A partition or replica count of -1 takes the server's default. Unknown
+// and invalid settings are refused; the answer has all settings in force.
 //
-// Replication is not there yet: a replica count of 1 or more is taken, even above the number of nodes, because Connect and
-// Streams ask for 3 by default, and says nothing about how many copies there are. The answer and Metadata tell the
-// replicas that there really are.
+// There is no replication yet. A replica count of 1 or more is accepted, even above the number of nodes, because Connect and
+// Streams ask for 3 by default, but does not determine how many copies there are. The answer and Metadata report the replicas
+// that really exist.
 //
-// Kafka 4 begins with version 2; kafka-go's connections send version 0.
+// Kafka 4 starts at version 2; kafka-go's connections send version 0.
 //
 //	v1  validate only; error messages
 //	v2  throttle time
@@ -41,7 +41,7 @@ func createTopicsAPI() api {
 			list(1000, text(), fixed(4+2), // name, counts
 				list(100, fixed(4), listOf(4, fixed(4))), // assignment: partition, replicas
 				list(250, text(), text())),               // settings: name, value
-			fixed(4), fixed(1).since(1), // time-out, validate only
+			fixed(4), fixed(1).since(1), // timeout, validate only
 		},
 		handle: decoding(kmsg.NewPtrCreateTopicsRequest, (*call).createTopics),
 	}
@@ -51,7 +51,7 @@ const (
 	// maxCreatedPartitions is how many partitions one request may create, as in Kafka.
 	maxCreatedPartitions = 10_000
 
-	// leastAdminTimeout is how long an admin request waits at least, whatever its client says: some say 0 and mean
+	// leastAdminTimeout is the shortest time that an admin request waits, whatever its client says: some say 0 and mean
 	// "do not wait for other nodes".
 	leastAdminTimeout = time.Second
 

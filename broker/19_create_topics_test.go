@@ -242,10 +242,10 @@ func TestTopicNames(t *testing.T) {
 func TestAnIllegalTopicNameIsToldWhichRuleItBreaks(t *testing.T) {
 	c := newRig(t).dial()
 	for name, want := range map[string]string{
-		"":                       "the topic name is not legal: it is empty",
-		"..":                     `the topic name is not legal: it must not be ".."`,
-		strings.Repeat("x", 250): "the topic name is not legal: it has 250 bytes, at most 249 are allowed",
-		"a b":                    "the topic name is not legal: it has ' ', which is none of a-z, A-Z, 0-9, '.', '_' and '-'",
+		"":                       "the topic name is invalid: it is empty",
+		"..":                     `the topic name is invalid: it must not be ".."`,
+		strings.Repeat("x", 250): "the topic name is invalid: it has 250 bytes, at most 249 are allowed",
+		"a b":                    "the topic name is invalid: it has ' ', which is not one of a-z, A-Z, 0-9, '.', '_' and '-'",
 	} {
 		resp := do[*kmsg.CreateTopicsResponse](c, createRequest(7, newTopicRequest(name, 1, 1)))
 		require.Equal(t, codeInvalidTopicException, resp.Topics[0].ErrorCode)

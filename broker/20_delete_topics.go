@@ -6,9 +6,9 @@ import (
 
 // # DeleteTopics (20): versions 0-6
 //
-// Deletes topics, each on its own merits, and answers when they are gone for every client.
+// Deletes topics, each independently of the others, and answers when they are gone for every client.
 //
-// Kafka 4 begins with version 1; kafka-go's connections send version 0.
+// Kafka 4 starts at version 1; kafka-go's connections send version 0.
 //
 //	v1  throttle time
 //	v3  TOPIC_DELETION_DISABLED (before, INVALID_REQUEST)
@@ -25,7 +25,7 @@ func deleteTopicsAPI() api {
 		shape: shape{
 			list(400, text(), fixed(16)).since(6),
 			listOf(400, text()).until(5),
-			fixed(4), // time-out
+			fixed(4), // timeout
 		},
 		handle: decoding(kmsg.NewPtrDeleteTopicsRequest, (*call).deleteTopics),
 	}

@@ -6,21 +6,21 @@ import (
 
 // # DeleteRecords (21): versions 0-2
 //
-// Makes an offset the first that can be read, for each partition named; -1 stands for the high watermark. The answer is
-// sent when the new start would survive a power cut, and carries it. An offset below the start changes nothing and is no
-// error. Of a partition that is named twice the last offset counts, as in Kafka.
+// Makes an offset the first that can be read, for each partition named; -1 stands for the high watermark. The answer is sent
+// when the new log start would survive a power cut, and contains it. An offset below the log start changes nothing and is no
+// error. If a partition is named twice, the last offset counts, as in Kafka.
 //
 //	v2  flexible
 //
 // Errors of a partition: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE below -1 and above the
 // high watermark, POLICY_VIOLATION when cleanup.policy is compact alone, INVALID_TOPIC_EXCEPTION for an internal topic,
-// KAFKA_STORAGE_ERROR. The time-out of the request is for other replicas; there are none to wait for.
+// KAFKA_STORAGE_ERROR. The timeout of the request is for other replicas, of which there are none.
 func deleteRecordsAPI() api {
 	return api{
 		key: 21, name: "DeleteRecords", min: 0, max: 2, served: 0, flexible: 2,
 		shape: shape{
 			list(120, text(), list(120, fixed(4), fixed(8))), // partition, offset
-			fixed(4), // time-out
+			fixed(4), // timeout
 		},
 		handle: decoding(kmsg.NewPtrDeleteRecordsRequest, (*call).deleteRecords),
 	}

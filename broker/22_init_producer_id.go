@@ -9,8 +9,8 @@ import (
 
 // # InitProducerId (22): versions 0-5
 //
-// Gives an idempotent producer its id: one that nobody ever had, with epoch 0, whatever pair of id and epoch the producer
-// had before. A transactional id is answered as one whose coordinator cannot be found.
+// Gives an idempotent producer its id: one that was never used before, with epoch 0, whatever id and epoch the producer had.
+// A request with a transactional id is answered as if its coordinator could not be found.
 //
 //	v2  flexible
 //	v3  the id and epoch that the producer has
@@ -44,7 +44,7 @@ func (c *call) initProducerID(req *kmsg.InitProducerIDRequest) (answer, error) {
 		defer cancel()
 		id, err := c.server.backend.NextProducerID(ctx)
 		if err != nil {
-			// Whatever the cause, a producer that retries is all it takes, and this is the code it retries.
+			// Whatever the cause, retrying is the remedy, and this is the code that producers retry.
 			resp.ErrorCode = codeCoordinatorNotAvailable
 			break
 		}

@@ -8,14 +8,14 @@ import (
 
 // # DescribeConfigs (32): versions 1-4
 //
-// Tells the settings of topics and of this node: value, where it comes from, and what else it could come from. All, or the
-// named ones; a name that does not exist is left out. A value that is Kafka's default counts as set by nobody, so tools do
-// not print it. Of a node's settings, those are read-only that cannot be changed while it runs. Loggers, subscriptions to client metrics and groups have no settings
-// here and are answered with none.
+// Returns settings of topics and of this node, all or the named ones: the value, its source, and its other possible sources. A
+// name that does not exist is left out. A value that is Kafka's default counts as not set, so tools do not print it. A node's
+// settings are read-only if they cannot be changed while it runs. Loggers, subscriptions to client metrics and groups have no
+// settings here.
 //
 //	type  resource        name
 //	   2  topic           its name
-//	   4  broker          this node's id; empty: what was set of all nodes while they run, and nothing else
+//	   4  broker          this node's id; empty: only what was set for all nodes while they ran
 //	   8  broker logger   this node's id
 //	  16  client metrics  any but empty
 //	  32  group           any but empty

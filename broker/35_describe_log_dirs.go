@@ -11,9 +11,9 @@ import (
 
 // # DescribeLogDirs (35): versions 1-5
 //
-// Tells the directories that hold partitions, how large each partition's records are, and how much room there is. Null
-// topics ask for all; partitions that are not here are left out, and what is asked twice is told once. What the log no longer shows but still keeps for a while
-// before it is deleted does not count, as in Kafka.
+// Describes the directories that hold partitions: how large each partition's records are, and how much space there is. Null
+// topics ask for all; partitions that are not here are left out, and a partition that is named twice is answered once. Files
+// that the log no longer shows and keeps only until they are deleted do not count, as in Kafka.
 //
 //	v2  flexible
 //	v3  error of the whole response

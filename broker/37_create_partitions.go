@@ -10,9 +10,9 @@ import (
 
 // # CreatePartitions (37): versions 0-3
 //
-// Raises the number of partitions of topics, each on its own merits, and answers when the new ones can be used. The count
-// is the new total. validate_only makes the same checks and changes nothing. An assignment of replicas has one entry for
-// each new partition and must name nodes that exist.
+// Adds partitions to topics, each independently of the others, and answers when the new ones can be used. The count is the
+// new total. validate_only makes the same checks and changes nothing. A replica assignment has one entry for each new
+// partition and must name nodes that exist.
 //
 //	v2  flexible
 //
@@ -24,7 +24,7 @@ func createPartitionsAPI() api {
 		key: 37, name: "CreatePartitions", min: 0, max: 3, served: 0, flexible: 2,
 		shape: shape{
 			list(400, text(), fixed(4), list(100, listOf(4, fixed(4)))), // name, total, replicas of each new one
-			fixed(4 + 1), // time-out, validate only
+			fixed(4 + 1), // timeout, validate only
 		},
 		handle: decoding(kmsg.NewPtrCreatePartitionsRequest, (*call).createPartitions),
 	}

@@ -10,17 +10,17 @@ import (
 
 // # IncrementalAlterConfigs (44): versions 0-1
 //
-// Changes single settings of topics and of nodes: all those of a resource or none. What another client changes at the same
-// time is kept. The answer is sent when the new settings are durable and in force in every log that they concern; no restart
-// is needed. validate_only makes the same checks. Of nodes, this one by its id or all of them by the empty name, the settings
-// can be changed that node_configs.go lists. Loggers, groups and client metrics have none.
+// Changes single settings of topics and nodes: for each resource all of them or none. Concurrent changes of other settings by
+// other clients are kept. The answer is sent when the new settings are durable and in force in every log that they concern;
+// no restart is needed. validate_only makes the same checks. For nodes, this one by its id or all of them by the empty name,
+// node_configs.go lists what can be changed. Loggers, groups and client metrics have no settings.
 //
 //	op
 //	 0  SET       the value; a null one is refused
 //	 1  DELETE    back to the default; no error if it is at its default, or unknown
-//	 2  APPEND    adds to a list what is not in it; the list is the one in force, or, of nodes, the one that is set, or Kafka's
+//	 2  APPEND    adds to a list what is not yet in it: to the list in force or, for nodes, the one that is set, or Kafka's
 //	              default
-//	 3  SUBTRACT  takes out of a list
+//	 3  SUBTRACT  removes from a list
 //
 //	v1  flexible
 //

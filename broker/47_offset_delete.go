@@ -8,8 +8,8 @@ import (
 
 // # OffsetDelete (47): version 0
 //
-// Removes offsets of a group. A group of consumers may have members, as long as none of them reads the topic; another group
-// may not. That there was no offset is no error. It is answered when they are durably gone.
+// Deletes offsets of a group. A group of consumers may have members, as long as none of them reads the topic; any other group
+// may not. A missing offset is no error. The answer is sent when the offsets are durably gone.
 //
 // Errors of a partition: UNKNOWN_TOPIC_OR_PARTITION, GROUP_SUBSCRIBED_TO_TOPIC. Errors of the response: INVALID_GROUP_ID,
 // GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR; then no

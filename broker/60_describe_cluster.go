@@ -8,7 +8,7 @@ import (
 
 // # DescribeCluster (60): versions 0-2
 //
-// Tells the cluster's id and its nodes, with the addresses of the listener that the request came in on. The controller is
+// Returns the cluster's id and its nodes, with the addresses of the listener that the request came in on. The controller is
 // this node: any node takes admin requests.
 //
 //	v1  endpoint type: 1 brokers, 2 controllers; here are brokers

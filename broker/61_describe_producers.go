@@ -8,7 +8,7 @@ import (
 
 // # DescribeProducers (61): version 0
 //
-// Tells, for each partition, the producers that its log knows: their epochs, their last sequence numbers, and where their
+// Returns, for each partition, the producers that its log knows: their epochs, their last sequence numbers, and where their
 // open transactions begin. kafka-transactions.sh finds hanging transactions with it.
 //
 // Errors of a partition: INVALID_TOPIC_EXCEPTION, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, INVALID_REQUEST for
@@ -52,7 +52,7 @@ func (c *call) describeProducers(req *kmsg.DescribeProducersRequest) (answer, er
 	return c.reply(resp), nil
 }
 
-// producersOf answers one partition. err is what is wrong already.
+// producersOf answers one partition, with err if that is set.
 func (c *call) producersOf(t *Topic, index int32, err error) kmsg.DescribeProducersResponseTopicPartition {
 	out := kmsg.DescribeProducersResponseTopicPartition{Partition: index}
 	var log *partition.Log

@@ -9,7 +9,7 @@ import (
 
 // # ListConfigResources (74): versions 0-1
 //
-// Tells what has settings: topics, nodes and their loggers. Version 0 asks for subscriptions to client metrics; there are
+// Lists what has settings: topics, nodes and their loggers. Version 0 asks for subscriptions to client metrics; there are
 // none, and no settings of groups either.
 //
 //	v1  the types to list; none asks for all

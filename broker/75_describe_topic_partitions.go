@@ -9,8 +9,8 @@ import (
 
 // # DescribeTopicPartitions (75): version 0
 //
-// Tells topics and their partitions a page at a time, sorted by the names of topics. No topics asks for all. A page has at
-// most the asked number of partitions, 1 to 2000; where it was cut, the answer has the cursor from which to ask on.
+// Describes topics and their partitions a page at a time, sorted by topic name. No topics asks for all. A page has at most the
+// requested number of partitions, 1 to 2000; if there are more, the answer has a cursor for the next page.
 //
 // Errors of a topic: UNKNOWN_TOPIC_OR_PARTITION and INVALID_TOPIC_EXCEPTION, listed without id; INVALID_REQUEST for every
 // topic when the cursor is at none of the named topics or at a negative partition. Errors of a partition:
@@ -142,7 +142,7 @@ func describedPartition(index int32, p Partition) kmsg.DescribeTopicPartitionsRe
 	return d
 }
 
-// undescribed answers a topic that cannot be told.
+// undescribed answers a topic that cannot be described.
 func undescribed(name string, code int16) kmsg.DescribeTopicPartitionsResponseTopic {
 	d := kmsg.NewDescribeTopicPartitionsResponseTopic()
 	d.Topic, d.ErrorCode, d.AuthorizedOperations = &name, code, operationsNotAsked

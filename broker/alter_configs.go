@@ -31,7 +31,8 @@ type presentList func(name string, op int8) (string, error)
 // maxConfigValue is the longest value of a setting in bytes, as in Kafka.
 const maxConfigValue = 32767
 
-// alterConfigs makes changes of settings, each resource on its own merits and as a whole, and returns what became of each.
+// alterConfigs changes settings, each resource as a whole and independently of the others, and returns an error or nil for
+// each.
 func (c *call) alterConfigs(changes []configChange, validateOnly bool) []error {
 	occurs := make(map[[2]string]int)
 	for _, ch := range changes {
@@ -50,7 +51,7 @@ func (c *call) alterConfigs(changes []configChange, validateOnly bool) []error {
 	return errs
 }
 
-// alterTimeout bounds how long an alteration waits for the metadata; its requests carry no time-out.
+// alterTimeout bounds how long an alteration waits for the metadata; its requests carry no timeout.
 const alterTimeout = 30 * time.Second
 
 func (ch *configChange) key() [2]string { return [2]string{string(rune(ch.resource)), ch.name} }
@@ -75,7 +76,7 @@ func (c *call) alterResource(ctx context.Context, ch *configChange, validateOnly
 	return &codedError{codeInvalidRequest, fmt.Sprintf("Unknown resource type %d", ch.resource)}
 }
 
-// alterTopic changes the settings of a topic. What others change meanwhile is kept: the change is made again on top of it.
+// alterTopic changes the settings of a topic. Concurrent changes are kept: this one is then repeated on top of them.
 func (c *call) alterTopic(ctx context.Context, ch *configChange, validateOnly bool) error {
 	if ch.name == "" {
 		return &codedError{codeInvalidRequest, "Default topic resources are not allowed."}

@@ -114,8 +114,8 @@ func (w *answerWriter) stopTimer() {
 	}
 }
 
-// progressWriter gives a client a new time-out for each piece of a response that it takes, so that a slow link is no
-// fault and a client that takes nothing is.
+// progressWriter gives a client a new timeout for each piece of a response that it takes, so that a slow link is no fault,
+// but a client that takes nothing is.
 type progressWriter struct {
 	nc      net.Conn
 	timeout time.Duration

@@ -36,7 +36,7 @@ type Backend interface {
 	// only. The error is a *topicconfig.InvalidError.
 	ResolveConfig(name string, overrides map[string]string) (topicconfig.Config, error)
 
-	// CreateTopics creates the topics, each on its own merits, and returns one error (or nil) for each, in order. The
+	// CreateTopics creates the topics, each independently of the others, and returns one error (or nil) for each, in order. The
 	// broker has checked names, counts and settings; the backend checks again what may have changed since. When it
 	// returns, a created topic is durable, is in Topics, and its partitions can be written to. Errors match
 	// [ErrTopicExists], [ErrTopicCollides], [ErrTooManyPartitions], partition.ErrStorage or the context's error.
@@ -124,8 +124,8 @@ var (
 	ErrTopicExists       = errors.New("a topic of this name exists")
 	ErrTopicCollides     = errors.New("the topic's name differs from that of another topic only in '.' and '_'")
 	ErrTooManyPartitions = errors.New("the node would have too many partitions")
-	ErrUnknownTopic      = errors.New("no topic of this name")
-	ErrUnknownTopicID    = errors.New("no topic of this id")
-	ErrUnknownPartition  = errors.New("the topic has no partition of this index")
+	ErrUnknownTopic      = errors.New("no topic has this name")
+	ErrUnknownTopicID    = errors.New("no topic has this id")
+	ErrUnknownPartition  = errors.New("the topic has no such partition")
 	ErrNotLeader         = errors.New("this node does not lead the partition")
 )

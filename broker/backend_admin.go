@@ -9,12 +9,12 @@ import (
 
 // Administration is the part of a [Backend] that administrators use.
 type Administration interface {
-	// CreatePartitions adds partitions to topics, each on its own merits, and returns one error (or nil) for each, in
+	// CreatePartitions adds partitions to topics, each independently of the others, and returns one error (or nil) for each, in
 	// order. When it returns, new partitions are durable, are in Topics, and can be written to. Errors match
 	// [ErrUnknownTopicID], [ErrPartitionsChanged], [ErrTooManyPartitions], partition.ErrStorage or the context's error.
 	CreatePartitions(ctx context.Context, topics []CreatePartitions) []error
 
-	// SetTopicConfigs replaces the overrides of topics, each on its own merits, and returns one error (or nil) for each,
+	// SetTopicConfigs replaces the overrides of topics, each independently of the others, and returns one error (or nil) for each,
 	// in order. When it returns, the new settings are durable and in force, in Topics and in every open log. Errors match
 	// [ErrUnknownTopicID], [ErrConfigChanged] or the context's error, or are a *topicconfig.InvalidError.
 	SetTopicConfigs(ctx context.Context, topics []SetTopicConfigs) []error
@@ -104,6 +104,6 @@ type ServerConfig struct {
 
 // Errors that an [Administration] returns, possibly wrapped; match them with errors.Is.
 var (
-	ErrPartitionsChanged = errors.New("the topic's number of partitions has changed meanwhile")
-	ErrConfigChanged     = errors.New("the settings have changed meanwhile")
+	ErrPartitionsChanged = errors.New("the topic's number of partitions has changed in the meantime")
+	ErrConfigChanged     = errors.New("the settings have changed in the meantime")
 )

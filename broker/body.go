@@ -8,9 +8,9 @@ import (
 	"github.com/tidemark-io/tidemark/internal/lazymem"
 )
 
-// paceSteps divides RequestReadTimeout: a step is how often the pace of a request is looked at. While others wait for
-// room, a request must get that part of its bytes in each step; otherwise it may get nothing for stallSteps of them. It keeps
-// memory that its bytes have not come to for a part of the first.
+// RequestReadTimeout is divided into paceSteps, after each of which the progress of a request is checked. While others wait
+// for room, each step must bring its share of the request's bytes; otherwise up to stallSteps in a row may bring nothing. For
+// one part in warmPart of the first step a request may keep memory that its bytes have not reached.
 const (
 	paceSteps  = 30
 	stallSteps = 10
@@ -20,10 +20,10 @@ const (
 var errTooSlow = errors.New("the bytes of the request did not come in time")
 
 // bodyReader reads the frame of one request, and copies no byte of it more than once. A frame that fits the connection's
-// own buffer is used where it is. Of a larger one, what came along with its size is moved from there; the rest goes from
-// the socket to where the handler finds it and the log writes it from. So the frame is in one piece from the start, and yet
-// takes no memory for what has not come: its place is address space (see package lazymem). Where there is none, the buffer
-// grows instead, and a byte is copied a third of a time more on average.
+// own buffer is used where it is. Of a larger frame, the bytes that came along with its size are moved out of that buffer; the
+// rest goes from the socket straight to where the handler finds it and the log writes it from. The frame is in one piece from
+// the start, and yet takes no memory for bytes that have not arrived, because its place is address space (see package
+// lazymem). If there is none, the buffer grows instead, and each byte is copied another third of a time on average.
 //
 // The frame belongs to the reader until close.
 type bodyReader struct {
@@ -32,14 +32,14 @@ type bodyReader struct {
 	size  int
 	frame []byte          // as far as it has arrived
 	place *lazymem.Buffer // of frame; nil: the connection's own buffer, or one that grows
-	limit time.Time       // for the whole
-	warm  time.Time       // until then the place has the pages of its last use, which are nobody's share; zero: it has none
+	limit time.Time       // for the whole frame
+	warm  time.Time       // until then the place keeps the pages of its last use, which no share covers; zero: it has none
 }
 
 // inConn says that the frame fits the connection's own buffer.
 func (b *bodyReader) inConn() bool { return b.size <= b.conn.in.Size() }
 
-// read reads the frame. Until the connection's own buffer is full, or the request is there, it takes nothing. The caller
+// read reads the frame. It takes no share before the connection's own buffer is full or the request is complete. The caller
 // closes the reader, also after an error.
 func (b *bodyReader) read() error {
 	c := b.conn
@@ -66,8 +66,8 @@ func (b *bodyReader) read() error {
 	return nil
 }
 
-// The share of a request runs ahead of its bytes, so that they need not come one system call each: to firstShare at first,
-// then to bodyGrowth times what has come, but by no more than mostAhead.
+// The share of a request runs ahead of its bytes, to save system calls: to firstShare at first, then to bodyGrowth times what
+// has arrived, but by no more than mostAhead.
 const (
 	firstShare = 32 << 10 // a batch of the default size of a client, and its frame
 	bodyGrowth = 4
@@ -133,8 +133,8 @@ func (b *bodyReader) fill() error {
 	}, func() int { return len(b.frame) }, until)
 }
 
-// await calls more until it is done, and ends the connection when the bytes do not come as they should. got is how many of
-// want bytes have come.
+// await calls more until it is done, and ends the connection when the bytes come too slowly. got returns how many of want
+// bytes have arrived.
 func (b *bodyReader) await(more func() (done bool, err error), got func() int, want int) error {
 	c := b.conn
 	step := b.step()
@@ -174,12 +174,12 @@ func (b *bodyReader) await(more func() (done bool, err error), got func() int, w
 	}
 }
 
-// step is how often the pace of the request is looked at.
+// step is how often the progress of the request is checked.
 func (b *bodyReader) step() time.Duration {
 	return b.conn.server.options.RequestReadTimeout / paceSteps
 }
 
-// look is when to look at the request again, which is to be looked at then.
+// look is when to wake up next: then, or earlier to give back warm pages.
 func (b *bodyReader) look(then time.Time) time.Time {
 	if b.warm.IsZero() {
 		return then
@@ -187,8 +187,8 @@ func (b *bodyReader) look(then time.Time) time.Time {
 	return earlier(b.warm, then)
 }
 
-// vacate gives back, once it is time, what a slow peer keeps of memory that its bytes have not come to: the pages that the
-// place had from its last use. From then on it has none but those that bytes came to.
+// vacate gives back, once it is time, memory that the bytes of a slow peer have not reached: the pages that the place kept
+// from its last use. From then on it has only pages that hold bytes.
 func (b *bodyReader) vacate() {
 	if b.warm.IsZero() || time.Now().Before(b.warm) {
 		return

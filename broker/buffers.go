@@ -13,8 +13,8 @@ const (
 	largestBufferBits  = 23
 )
 
-// buffers lends byte slices for response frames, and for request bodies where there is no package lazymem. Whoever takes one gives it back once, when nothing
-// aliases it any more; what is given back may be overwritten at once.
+// buffers lends byte slices for response frames, and for request bodies where package lazymem does not work. The borrower
+// gives a slice back once, when nothing aliases it any more; it may be overwritten at once.
 type buffers struct {
 	pools  [largestBufferBits - smallestBufferBits + 1]sync.Pool
 	poison bool // tests, and builds with the race detector: overwrite what is given back, so that a use after it shows
@@ -45,7 +45,7 @@ func (p *buffers) give(b []byte) {
 	p.pools[class].Put(&b)
 }
 
-// spoil overwrites what nobody may use any more, in tests.
+// spoil overwrites memory that nobody may use any more, in tests.
 func (p *buffers) spoil(b []byte) {
 	if p.poison {
 		for i := range b {

@@ -22,8 +22,8 @@ import (
 // its own connection asked later. The queue is bounded in requests and in bytes; when it is full the reader stops, and
 // with it, through TCP, the client.
 //
-// The end of a connection always takes the same way, whatever the cause: the reader stops; parked answers hurry; the
-// writer works off the queue, as far as the client still takes it; the socket is closed.
+// A connection always ends in the same way, whatever the cause: the reader stops; parked answers hurry; the writer works off
+// the queue, as far as the client still takes it; the socket is closed.
 type conn struct {
 	server *Server
 	nc     net.Conn
@@ -107,7 +107,7 @@ func (c *conn) serve() {
 	c.server.events.ConnectionClosed(closed)
 }
 
-// end records why the connection ends. Only the first cause counts: what follows from it is no news.
+// end records why the connection ends. Only the first cause counts; others follow from it.
 func (c *conn) end(reason CloseReason, cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,9 +137,9 @@ func (c *conn) stopReading() {
 	_ = c.nc.SetReadDeadline(time.Unix(1, 0))
 }
 
-// hangUp closes the socket and ends every wait of the connection. A client that finds its connection closed in order
-// before the first answer, versions aside, takes that for a wrong security set-up and gives up for good, as franz-go does;
-// one whose connection is reset tries again. So a shutdown resets the connections that were never answered.
+// hangUp closes the socket and ends every wait of the connection. A client whose connection is closed cleanly before it got an
+// answer other than ApiVersions takes that for a wrong security setting and gives up for good, as franz-go does; one whose
+// connection is reset retries. So a shutdown resets connections that were never answered.
 func (c *conn) hangUp() {
 	c.giveUp()
 	if !c.served.Load() && c.reason() == ClosedShutdown {

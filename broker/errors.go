@@ -72,15 +72,15 @@ const (
 
 // Errors that arise in this package and are answered with a code.
 var (
-	errInvalidTopic       = errors.New("the topic name is not legal")
+	errInvalidTopic       = errors.New("the topic name is invalid")
 	errInternalTopic      = errors.New("clients may not write to an internal topic")
 	errInvalidAcks        = errors.New("acks must be -1, 0 or 1")
 	errNoRecords          = errors.New("a produce request must have exactly one record batch for each partition")
 	errOldRecords         = errors.New("record batches must be of format version 2")
 	errZstdTooEarly       = errors.New("zstd needs version 7 of the Produce request")
-	errNoTransactionalID  = errors.New("a transactional batch came without a transactional id")
+	errNoTransactionalID  = errors.New("a transactional batch has no transactional id")
 	errNoTransaction      = errors.New("the producer has no transaction open")
-	errFlushTimedOut      = errors.New("the records are not known to be durable in time; they may be in the log")
+	errFlushTimedOut      = errors.New("the records did not become durable in time; they may be in the log")
 	errUnsupportedTime    = errors.New("the special timestamp needs a later version of the request")
 	errDuplicatePartition = errors.New("the partition is named twice")
 	errDivergedEpoch      = errors.New("the last fetched epoch is newer than any the log knows")
@@ -209,9 +209,9 @@ type codedError struct {
 
 func (e *codedError) Error() string { return e.text }
 
-// message is the text that goes with an error code, or nil. Of a partition whose files fail a client learns the kind of
-// failure: which file it was is in the server's log, for its operators. That the server keeps the space for other things, and
-// failures of the backend, have been put into words already.
+// message is the text that goes with an error code, or nil. If a partition's files fail, a client learns only the kind of
+// failure: which file it was is in the server's log, for its operators. A full disk and failures of the backend come with
+// texts that are meant for clients.
 func message(err error) *string {
 	if err == nil {
 		return nil

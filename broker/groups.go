@@ -13,8 +13,8 @@ import (
 
 // Groups is what the broker asks of the group coordinator. All methods are safe for concurrent use.
 type Groups interface {
-	// Find returns the id of the node that coordinates a group. The offsets topic is made when there is none, which takes
-	// as long as making a topic does, at most until ctx ends. Errors match coordinator.ErrNotAvailable.
+	// Find returns the id of the node that coordinates a group. It creates the offsets topic if there is none, which may
+	// block until ctx ends. Errors match coordinator.ErrNotAvailable.
 	Find(ctx context.Context, group string) (node int32, err error)
 
 	// Submit hands a request over and does not wait. Requests of one group are taken in the order of the calls. The
@@ -63,8 +63,8 @@ func closedChannel() chan struct{} {
 	return c
 }
 
-// groupTimeout is how long the answer to a request to a coordinator may wait for what it rests on to be durable (Kafka's
-// offsets.commit.timeout.ms). JoinGroup and SyncGroup wait for other members, too, and have no such limit.
+// groupTimeout is how long an answer of a coordinator may wait until what it rests on is durable (Kafka's
+// offsets.commit.timeout.ms). JoinGroup and SyncGroup also wait for other members and have no such limit.
 const groupTimeout = 5 * time.Second
 
 // asked is a request to the coordinator and its call.
@@ -75,8 +75,8 @@ type asked struct {
 
 func (c *call) ask(req coordinator.Request) asked { return asked{req, c.server.groups.Submit(req)} }
 
-// await waits for the answer. At the deadline, unless it is zero, and when the connection hurries, if the answer may take
-// as long as a rebalance, the coordinator is said to be not available: the client asks again.
+// await waits for the answer. It reports that the coordinator is not available, so that the client retries, at the deadline
+// unless that is zero, and, if the answer may take as long as a rebalance, when the connection hurries.
 func (a asked) await(w *answerWriter, deadline time.Time, parked bool) (coordinator.Answer, error) {
 	select {
 	case <-a.call.Done():

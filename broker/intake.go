@@ -9,8 +9,8 @@ import (
 // intake bounds the memory of the requests of one class that are being read. A request takes its share in steps, as its
 // bytes arrive (see [bodyReader]), so that what a peer announces costs nothing.
 //
-// Taking in steps could lock up: all room held by requests that wait for more. So requests that have begun go before new
-// ones, and where none of them finds room, one at a time may take more than there is. The bound is the capacity and one
+// Growing in steps could deadlock, with all room held by requests that wait for more. So requests that have begun go before
+// new ones, and if none of them finds room, one at a time may take more than there is. The bound is the capacity plus one
 // request.
 type intake struct {
 	capacity int64

@@ -15,17 +15,18 @@ import (
 
 // # Settings of nodes that can be changed while they run
 //
-// They are those of Kafka's (DynamicBrokerConfig.AllDynamicConfigs) that mean something here, under Kafka's names:
+// They are those of Kafka's dynamic settings (DynamicBrokerConfig.AllDynamicConfigs) that mean something here, under Kafka's
+// names:
 //
 //	the defaults of topics     the strongest of those behind each topic setting, such as log.retention.ms and
 //	                           message.max.bytes, and tidemark.flush; in force in every open log at once
-//	max.connections            for connections that come; those that are open stay
+//	max.connections            for new connections; open ones stay
 //	max.connections.per.ip     the same
-//	producer.id.expiration.ms  from the next look at each log on
+//	producer.id.expiration.ms  when each log is next checked
 //
-// Each can be set of one node and of all; what is set of one wins. All others are read at the start, and refused. Kafka keeps a
-// setting whose name it does not know, for what may be plugged into it; here nothing can be, and a wrong name is refused
-// with the words for one that cannot be changed.
+// Each can be set for one node and for all; the setting of one wins. All others are read at the start, and changes of them
+// are refused. Kafka keeps settings of unknown names for its plug-ins; here there are none, and an unknown name is refused
+// like a setting that cannot be changed.
 
 // nodeConfig is a setting of nodes that can be changed while they run.
 type nodeConfig struct {
@@ -56,8 +57,7 @@ func nodeConfigOf(name string) (nodeConfig, bool) {
 	return nodeConfig{d.Type, d.Doc, checkDefault(name, d.Name)}, ok
 }
 
-// checkNumber checks a whole number from 1 on. As a number of connections Kafka takes 0 too; that would lock out the one who
-// set it.
+// checkNumber checks a whole number of at least 1. Kafka allows 0 connections too, which would lock out whoever set it.
 func checkNumber(name string) func(string) error {
 	return func(value string) error {
 		n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 32)
@@ -144,8 +144,8 @@ func nodeLists(settings map[string]string) presentList {
 	}
 }
 
-// checkNodeConfigs says what is wrong with settings, one by one. What stays as it was is not looked at: another version of
-// the server may have set it.
+// checkNodeConfigs says what is wrong with settings, one by one. Unchanged ones are not checked: another version of the
+// server may have set them.
 func checkNodeConfigs(had, settings map[string]string) error {
 	var fixed []string
 	var wrong error

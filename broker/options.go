@@ -22,49 +22,49 @@ type Options struct {
 	SocketRequestMaxBytes int32
 
 	// QueuedMaxRequestBytes bounds the memory of the requests of all connections that are being read, decoded and
-	// executed (queued.max.request.bytes). A request of up to 4 KiB is in the buffer of its connection and counts for
-	// nothing. A larger one takes its share as its bytes arrive, 32 KiB at first, then no more than four times as much as have
-	// come nor 256 KiB beyond it; no memory is taken before the bytes are there. It gives its share back when the handler
-	// needs them no more; a connection has one request in that state. Who finds no room waits in line, unread; meanwhile
-	// requests that do not come at their pace are cut off after a thirtieth of RequestReadTimeout. One request of each part may
-	// be taken beyond it, so that those that have begun can end.
+	// executed (queued.max.request.bytes). A request of up to 4 KiB is in the buffer of its connection and does not count. A
+	// larger one takes its share as its bytes arrive: 32 KiB at first, then up to four times what has arrived, but at most
+	// 256 KiB ahead of it; memory is used only for bytes that have arrived. The share is given back when the handler no
+	// longer needs the bytes; a connection has one such request at a time. A request that finds no room waits in line, unread;
+	// meanwhile requests whose bytes come too slowly are cut off after a thirtieth of RequestReadTimeout. In each of the parts
+	// below one request may exceed the limit, so that those that have begun can end.
 	//
-	// So that nobody can keep others out, it is divided: half is for requests above 2 MiB, of whatever API; an eighth each
-	// for the smaller ones of Produce, the smaller ones of all other APIs, what Produce requests take decoded, and what others
-	// take decoded. A request that would take more than its part decoded is refused. A sixteenth of it, at most, is kept in
-	// buffers between requests. The default is 256 MiB, or twice SocketRequestMaxBytes if that is larger; Kafka's is no limit.
+	// It is divided so that no kind of request can keep out another: half is for requests above 2 MiB, of any API; an eighth
+	// each for smaller Produce requests, smaller requests of all other APIs, decoded Produce requests, and other decoded
+	// requests. A request that would take more than its part when decoded is refused. At most a sixteenth is kept in buffers
+	// between requests. The default is 256 MiB, or twice SocketRequestMaxBytes if that is larger; Kafka's is no limit.
 	QueuedMaxRequestBytes int64
 
 	// QueuedMaxRequests is how many requests of one connection may wait for their answers to be written; at that many the
 	// connection is not read. From 16 to 64; the default is 32. (Kafka's queued.max.requests is for all connections.)
 	QueuedMaxRequests int
 
-	// QueuedMaxResponseBytes is how many bytes of answers one connection may have waiting before it is not read any more.
-	// The default is 1 MiB. The answer that passes the limit is still taken.
+	// QueuedMaxResponseBytes is how many bytes of answers may wait on one connection before it is no longer read. The answer
+	// that exceeds the limit is still accepted. The default is 1 MiB.
 	QueuedMaxResponseBytes int
 
-	// RequestReadTimeout is how long the rest of a request may take once its first byte is there; each MiB of the request
-	// adds another thirtieth. For a third of it nothing may come. The default is 30 s. Kafka has no such limit.
+	// RequestReadTimeout is how long the rest of a request may take after its first byte; each MiB of the request adds a
+	// thirtieth. At most a third of it may pass without any bytes. The default is 30 s. Kafka has no such limit.
 	RequestReadTimeout time.Duration
 
 	// ResponseWriteTimeout is how long a client may take nothing of a response that is being written to it. The default is
 	// 30 s. Kafka has no such limit.
 	ResponseWriteTimeout time.Duration
 
-	// ConnectionsMaxIdle closes connections on which nothing happened for so long (connections.max.idle.ms). No fetch is
-	// parked for longer either. The default is 10 min.
+	// ConnectionsMaxIdle is after how long an idle connection is closed (connections.max.idle.ms). No fetch is parked for
+	// longer either. The default is 10 min.
 	ConnectionsMaxIdle time.Duration
 
-	// MaxConnections and MaxConnectionsPerIP bound what is open at a time (max.connections, max.connections.per.ip). 0 is
-	// no limit, as in Kafka. A connection above a limit is closed at once. What administrators set while the server runs
-	// ([NodeConfigs]) wins.
+	// MaxConnections and MaxConnectionsPerIP bound how many connections are open at a time (max.connections,
+	// max.connections.per.ip). 0 is no limit, as in Kafka. A connection above a limit is closed at once. What administrators
+	// set while the server runs ([NodeConfigs]) wins.
 	MaxConnections, MaxConnectionsPerIP int
 
-	// NumPartitions is the partition count of a topic whose creator leaves it open (num.partitions). The default is 1.
+	// NumPartitions is the partition count of topics that are created without one (num.partitions). The default is 1.
 	NumPartitions int32
 
-	// DefaultReplicationFactor is the replica count of a topic whose creator leaves it open (default.replication.factor).
-	// The default is 1.
+	// DefaultReplicationFactor is the replica count of topics that are created without one (default.replication.factor). The
+	// default is 1.
 	DefaultReplicationFactor int16
 
 	// DisableAutoCreateTopics refuses to create a topic when a client asks for its metadata (the opposite of
@@ -74,7 +74,7 @@ type Options struct {
 	// DisableDeleteTopics refuses DeleteTopics (the opposite of delete.topic.enable).
 	DisableDeleteTopics bool
 
-	// FetchMaxBytes bounds the records of one fetch response (fetch.max.bytes), but for a first batch that is larger. The
+	// FetchMaxBytes bounds the records of one fetch response (fetch.max.bytes), except for a first batch that is larger. The
 	// default is 55 MiB.
 	FetchMaxBytes int32
 
@@ -82,7 +82,7 @@ type Options struct {
 	// default is 1000; negative is none.
 	MaxIncrementalFetchSessions int
 
-	// Details fills [RequestDone.Topics] and [RequestDone.ErrorCode], which costs a look through each request and answer.
+	// Details fills in [RequestDone.Topics] and [RequestDone.ErrorCode], which costs a walk through each request and answer.
 	Details bool
 }
 

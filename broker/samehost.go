@@ -5,11 +5,11 @@ import (
 	"syscall"
 )
 
-// unpace makes a connection from this very machine send as fast as the peer reads. There is no network between the two to be fair
-// to, yet a congestion control that paces what is sent, as BBR does, would pace it with a timer for every few packets: half of
-// what a fetch costs was that. The choice is reno, which the system lets every process make.
+// unpace makes a connection from this machine send as fast as the peer reads. There is no network to share fairly, but a
+// congestion control that paces packets, as BBR does, would still arm a timer for every few of them, which was half the cost
+// of a fetch. It selects reno, which every process may do.
 //
-// It is a hint. Connections from elsewhere keep the system's choice.
+// It is a hint. Connections from other machines keep the system's choice.
 func unpace(nc net.Conn) {
 	if !sameHost(nc.LocalAddr(), nc.RemoteAddr()) {
 		return

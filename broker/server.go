@@ -44,7 +44,7 @@ type Server struct {
 	}
 }
 
-// New returns a server that listens to nobody yet. It fails when an option is out of range.
+// New returns a server that does not listen yet. It fails when an option is out of range.
 func New(o Options) (*Server, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -76,12 +76,12 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// largeRequest is the size in bytes from which requests have a budget of their own. Few clients send any, and whoever
-// announces some and does not send them must not hold up the rest.
+// largeRequest is the size in bytes above which requests have a budget of their own. Few clients send any, and those that
+// announce one and do not send it must not hold up the rest.
 const largeRequest = 2 << 20
 
-// budgets bound the memory of a class of requests. Who holds a share of decoded has one of bytes, or of Server.large, and
-// waits for nothing more but Server.answers, whose holders wait for nothing.
+// budgets bound the memory of a class of requests. A holder of a share of decoded also has one of bytes, or of Server.large,
+// and waits only for Server.answers, whose holders wait for nothing. So no two requests wait for each other.
 type budgets struct {
 	bytes   *intake        // of request bodies
 	decoded *budget.Budget // of what they are decoded to
@@ -100,9 +100,8 @@ func (s *Server) budgetsOf(a *api, size int) (bytes *intake, decoded *budget.Bud
 }
 
 // Serve accepts connections on l and serves each on goroutines of its own. It returns nil after [Server.Shutdown], and an
-// error when the listener fails for good; connections that are open then stay open. Failures to accept that may pass,
-// such as too many open files, are reported and waited out. Serve closes l when it returns. Several listeners may be
-// served at the same time.
+// error when the listener fails for good; open connections then stay open. Temporary failures to accept, such as too many
+// open files, are reported and retried. Serve closes l when it returns. Several listeners may be served at the same time.
 func (s *Server) Serve(l net.Listener) error {
 	if !s.addListener(l) {
 		_ = l.Close() // it never served anyone
@@ -222,10 +221,10 @@ func hostOf(a net.Addr) string {
 	return a.String()
 }
 
-// Shutdown ends the server. It closes the listeners and lets no further request in; requests that were read are executed
-// and answered, parked fetches at once with what there is. A connection is closed after its last answer. When ctx ends
-// first, the connections that are left are cut off. Either way Shutdown returns when every goroutine of the server has
-// ended; the error is the context's when connections were cut off. The backend and the logs must work until it returns.
+// Shutdown ends the server. It closes the listeners and reads no further request; requests that were read are executed and
+// answered, parked fetches at once with what there is. A connection is closed after its last answer. If ctx ends first, the
+// remaining connections are cut off, and the error is the context's. Either way Shutdown returns when every goroutine of the
+// server has ended. The backend and the logs must work until then.
 func (s *Server) Shutdown(ctx context.Context) error {
 	defer s.bodies.Close()
 	for _, c := range s.stop() {

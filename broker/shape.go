@@ -5,12 +5,12 @@ import (
 	"math"
 )
 
-// shape is the layout of a request, as far as it takes to know how much memory it will need decoded. A list may declare
-// any number of elements, an element may be a byte or two on the wire, and kmsg makes a struct of each; an unknown tagged
-// field makes a map. So a request of 1 MiB could take 90 MiB, and one of 100 MiB everything. Walking the bytes first, which
-// allocates nothing, tells the sum before the memory is asked for.
+// shape is the layout of a request, in just enough detail to know how much memory it will take when decoded. A list may
+// declare any number of elements, an element may be a byte or two on the wire, and kmsg makes a struct of each; an unknown
+// tagged field makes a map. So a request of 1 MiB could take 90 MiB, and one of 100 MiB all memory. Walking the bytes first,
+// without allocating, gives the sum before memory is taken.
 //
-// A shape may be more lenient than the decoder: what it lets pass, the decoder still refuses.
+// A shape may be more lenient than the decoder, which still refuses what the shape accepts.
 type shape []field
 
 type field struct {

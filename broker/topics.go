@@ -28,7 +28,7 @@ func checkTopicName(name string) error {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':
 		default:
-			return fmt.Errorf("%w: it has %q, which is none of a-z, A-Z, 0-9, '.', '_' and '-'", errInvalidTopic, r)
+			return fmt.Errorf("%w: it has %q, which is not one of a-z, A-Z, 0-9, '.', '_' and '-'", errInvalidTopic, r)
 		}
 	}
 	return nil

@@ -8,8 +8,8 @@ var (
 	// ErrInvalidGroup says that a group must have a name.
 	ErrInvalidGroup = errors.New("the group id is empty")
 
-	// ErrInvalidSession says that a session time-out is outside what the server allows.
-	ErrInvalidSession = errors.New("the session time-out is outside the allowed range")
+	// ErrInvalidSession says that a session timeout is outside what the server allows.
+	ErrInvalidSession = errors.New("the session timeout is outside the allowed range")
 
 	// ErrUnknownMember says that the group has no such member: it never had, or the member's session has ended.
 	ErrUnknownMember = errors.New("the group has no such member")
@@ -18,16 +18,16 @@ var (
 	ErrMemberIDRequired = errors.New("the member must join again with the id that it was given")
 
 	// ErrFencedInstance says that the instance id belongs to another member, which came later.
-	ErrFencedInstance = errors.New("the instance id belongs to another member by now")
+	ErrFencedInstance = errors.New("the instance id now belongs to another member")
 
-	// ErrGroupFull says that the group has as many members as it may have.
-	ErrGroupFull = errors.New("the group has as many members as it may have")
+	// ErrGroupFull says that the group is full.
+	ErrGroupFull = errors.New("the group is full")
 
 	// ErrInconsistentProtocol says that the member has no protocol in common with the group.
 	ErrInconsistentProtocol = errors.New("the member's protocols do not fit the group's")
 
-	// ErrIllegalGeneration says that the request is of another generation of the group.
-	ErrIllegalGeneration = errors.New("the request is of another generation of the group")
+	// ErrIllegalGeneration says that the request belongs to another generation of the group.
+	ErrIllegalGeneration = errors.New("the request belongs to another generation of the group")
 
 	// ErrRebalancing says that the group is between two generations: join it again.
 	ErrRebalancing = errors.New("the group is rebalancing")
@@ -42,10 +42,10 @@ var (
 	ErrSubscribed = errors.New("a member of the group is subscribed to the topic")
 
 	// ErrMetadataTooLarge says that the text of a commit is longer than allowed.
-	ErrMetadataTooLarge = errors.New("the text that goes with the offset is too long")
+	ErrMetadataTooLarge = errors.New("the metadata of the offset is too long")
 
-	// ErrUnstableOffset says that a transaction that is open may change the offset.
-	ErrUnstableOffset = errors.New("a transaction that is open may change the offset")
+	// ErrUnstableOffset says that an open transaction may change the offset.
+	ErrUnstableOffset = errors.New("an open transaction may change the offset")
 )
 
 // What a request is answered with that no shard could decide.

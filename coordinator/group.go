@@ -205,7 +205,7 @@ func (g *group) touch(m *member) {
 	g.shard.timers.set(&m.session, g.shard.now+int64(m.sessionMs))
 }
 
-// sessionEnded runs when a member has not been heard of for its session time-out. One that waits for us is alive, unless it
+// sessionEnded runs when a member has not been heard of for its session timeout. One that waits for us is alive, unless it
 // is new: then its client may have gone long ago.
 func (g *group) sessionEnded(m *member) {
 	if !m.isNew && (m.joining != 0 || m.syncing != 0) {

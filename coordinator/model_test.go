@@ -216,7 +216,7 @@ func (m *model) forgetGenerations() {
 	m.highest = 0
 }
 
-// collect takes in what has been answered, and holds it against the rules.
+// collect takes in what has been answered, and checks it against the rules.
 func (m *model) collect() {
 	for _, c := range m.clients {
 		if c.join != 0 && !m.parked(c.join) {

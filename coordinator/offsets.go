@@ -112,7 +112,7 @@ func (g *group) put(r OffsetRecord, at int64) {
 	g.offsets[r.Topic][r.Partition] = &stored{Offset: *r.Offset, at: at}
 }
 
-// fetch takes an OffsetFetch. A group that there is not has no offsets, which is no error.
+// fetch takes an OffsetFetch. A group that does not exist has no offsets, which is no error.
 func (s *Shard) fetch(r *Fetch) *FetchAnswer {
 	g := s.groups[r.Group]
 	if g == nil {

@@ -14,7 +14,7 @@ type OffsetRecord struct {
 
 // Offset is a committed offset.
 type Offset struct {
-	Offset      int64 // as the client gave it; not held against the log
+	Offset      int64 // as the client gave it; not checked against the log
 	LeaderEpoch int32 // of the last record that was read, or -1
 	Metadata    string
 	CommitMs    int64 // when it was committed, ms since 1970
@@ -48,7 +48,7 @@ type MemberMetadata struct {
 	InstanceID   string // empty: a dynamic member
 	ClientID     string
 	ClientHost   string
-	RebalanceMs  int32 // -1: not known; the session time-out stands in for it
+	RebalanceMs  int32 // -1: not known; the session timeout stands in for it
 	SessionMs    int32
 	Subscription []byte // metadata of the selected protocol
 	Assignment   []byte

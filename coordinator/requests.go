@@ -138,7 +138,7 @@ type Fetch struct {
 	Group         string
 	All           bool // every partition that has one
 	Topics        []FetchTopic
-	RequireStable bool // fail where a transaction that is open may change the offset
+	RequireStable bool // fail where an open transaction may change the offset
 }
 
 // FetchTopic names partitions of a topic.

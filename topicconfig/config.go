@@ -12,7 +12,7 @@ type CleanupPolicy uint8
 
 // The policies. The two that do both differ only in how they are written, which tools compare as text.
 const (
-	CleanupNone          CleanupPolicy = 0 // "": keep for ever
+	CleanupNone          CleanupPolicy = 0 // "": keep forever
 	CleanupDelete        CleanupPolicy = 1 // "delete"
 	CleanupCompact       CleanupPolicy = 2 // "compact"
 	CleanupCompactDelete CleanupPolicy = 3 // "compact,delete"

@@ -40,7 +40,7 @@ func (s *shard) isReady() bool {
 	return s.mu.state == ready
 }
 
-var errStopped = errors.New("the shard is to stop")
+var errStopped = errors.New("the shard stops")
 
 // replay reads the partition when it is its turn. at is the offset of the record that it could not read, or -1.
 func (s *shard) replay(loaded *Loaded) (at int64, err error) {

@@ -20,7 +20,7 @@ type shard struct {
 
 	life   context.Context // ends when nothing is waited for any more
 	giveUp context.CancelFunc
-	news   chan struct{} // has a value after something was queued or the shard is to stop
+	news   chan struct{} // has a value after something was queued or the shard stops
 	ended  chan struct{} // closed when the goroutine has ended
 
 	mu struct {
@@ -109,7 +109,7 @@ func (s *shard) finished() bool {
 	return s.mu.state == over && !s.runner.options.Now().Before(s.mu.until)
 }
 
-// take empties the queue. It reports whether the shard is to stop.
+// take empties the queue. It reports whether the shard stops.
 func (s *shard) take() (calls []*Call, stop bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +154,7 @@ func (s *shard) nowMs() int64 {
 	return even
 }
 
-// serve takes requests and the time until the shard is to stop, or its log ends, which is the error.
+// serve takes requests and the time until the shard stops, or its log ends, which is the error.
 func (s *shard) serve() error {
 	for {
 		s.arm()

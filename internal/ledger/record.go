@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// ID names one record for ever: the writer that made it and its number there, from 0.
+// ID names one record forever: the writer that made it and its number there, from 0.
 type ID struct {
 	Writer int
 	Seq    int64

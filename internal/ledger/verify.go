@@ -38,7 +38,7 @@ func (r Report) Err() error {
 	return fmt.Errorf("%s", b.String())
 }
 
-// Verify reads every partition of the topic from its start to the end that it has now and holds it against the ledger.
+// Verify reads every partition of the topic from its start to the end that it has now and checks it against the ledger.
 // The load may go on meanwhile: what is acknowledged after the call began is not looked for. client holds the options
 // of the clients that read. The error says that the server could not be read; broken promises are in the report, with
 // those noticed earlier.

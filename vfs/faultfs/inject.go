@@ -71,7 +71,7 @@ func When(match func(Op) bool, inject Injector) Injector {
 func Writes(op Op) bool { return op.Kind.IsWrite() }
 
 // Matching matches the calls of one kind on names that match the glob, whose language is that of [path.Match]. A glob
-// without a slash is held against the last part of the name. A rename or link matches with either name. Matching panics
+// without a slash is checked against the last part of the name. A rename or link matches with either name. Matching panics
 // on a malformed glob.
 func Matching(kind Kind, glob string) func(Op) bool {
 	matches := func(name string) bool {
