@@ -26,13 +26,16 @@ func (f Finding) String() string {
 // Check reads the whole log and holds it against what must be true of one: every batch has its checksum and the offsets
 // rise, every index entry leads to where it says, epochs and bounds agree with the records. It returns what is wrong, or
 // nothing. Appends and reads go on; truncation, syncs and Close wait.
-func (l *Log) Check() []Finding {
+func (l *Log) Check() []Finding { return l.check(nil) }
+
+// check is Check. progress, if it is not nil, is told how many bytes of records were read since it was told last.
+func (l *Log) check(progress func(bytes int64)) []Finding {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
 	if l.closed.Load() {
 		return []Finding{{File: l.dir, Problem: "cannot be checked", Err: ErrClosed}}
 	}
-	c := &checker{log: l, end: l.end.Load(), view: l.view.Load()}
+	c := &checker{log: l, end: l.end.Load(), view: l.view.Load(), progress: progress}
 	c.bounds()
 	for i := range c.view.segments {
 		c.segment(i)
@@ -46,6 +49,7 @@ type checker struct {
 	view     *view
 	end      int64
 	findings []Finding
+	progress func(bytes int64)
 }
 
 func (c *checker) find(file string, position int64, err error, format string, args ...any) {
@@ -121,6 +125,9 @@ func (c *checker) records(i int, r *segmentReader) []checkedBatch {
 		if err := r.readAt(b, at); err != nil {
 			c.find(path, at, err, "cannot be read")
 			return batches
+		}
+		if c.progress != nil {
+			c.progress(int64(len(b)))
 		}
 		if err := verify(b); err != nil {
 			c.find(path, at, err, "the batch at offset %d is damaged", h.BaseOffset)

@@ -3,6 +3,7 @@ package kafkalog
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"time"
 
@@ -19,6 +20,13 @@ type RepairOptions struct {
 	// LogStart is a log start that was published elsewhere. It is taken when the log's own file is damaged. 0 and less say
 	// nothing.
 	LogStart int64
+	// Abort says of which producers open transactions are ended with abort markers behind the end of the log. Nil: of none.
+	// Nothing shows whether a transaction whose marker is lost was committed, and one that is open may be under way in a
+	// cluster that goes on with it.
+	Abort func(producerID int64) bool
+	// Progress is told how many bytes of records were read since it was told last: all of them while a repair is planned, and
+	// once more when what was repaired is checked. Nil: nobody is.
+	Progress func(bytes int64)
 	// Now is the clock, nil is the system clock.
 	Now func() time.Time
 }
@@ -62,16 +70,20 @@ type Repair struct {
 	Steps []RepairStep
 	// Start and End are the log start and the log end afterwards.
 	Start, End int64
+	// Transactions are those whose end is lost and put back, in the order of their ends, and those that are open then, in the
+	// order of their beginnings.
+	Transactions []RepairTransaction
 	// Notes are about the records and say what a repair does nothing about.
 	Notes []string
 	// Unrepairable says what keeps the log from being repaired.
 	Unrepairable []error
 
-	fs       vfs.FS
-	env      *Env
-	options  RepairOptions
-	segments []*repairSegment
-	remake   []string // index files to take away, so that they are made again
+	fs         vfs.FS
+	env        *Env
+	options    RepairOptions
+	segments   []*repairSegment
+	recordsEnd int64    // End without the markers that are written behind it
+	remake     []string // index files to take away, so that they are made again
 }
 
 // PlanRepair reads all of a log and says what is wrong with it and what [Repair.Apply] would do. The log must not be open.
@@ -98,6 +110,10 @@ func PlanRepair(fsys vfs.FS, dir string, o RepairOptions) (*Repair, error) {
 		}
 	}
 	r.settleRecords()
+	r.recordsEnd = r.End
+	if len(r.Unrepairable) == 0 {
+		r.settleTransactions(names)
+	}
 	return r, r.findSidecars(names)
 }
 
@@ -120,6 +136,7 @@ func (r *Repair) findSegments(names []string) error {
 		s := &repairSegment{repair: r, name: name, base: base, limit: never}
 		if n := len(r.segments); n > 0 {
 			r.segments[n-1].limit = base
+			s.before = r.segments[n-1]
 		}
 		r.segments = append(r.segments, s)
 	}
@@ -151,6 +168,9 @@ func (r *Repair) last() *repairSegment {
 // changed then.
 var ErrUnrepairable = errors.New("kafkalog: cannot be repaired")
 
+// Changes reports whether there is anything for [Repair.Apply] to do.
+func (r *Repair) Changes() bool { return len(r.Steps) > 0 || r.aborts() }
+
 // Apply does what was planned, and opens and checks the log. It returns where the bytes are that the log no longer has,
 // which are on disk before anything of the log is changed. A crash at any moment leaves a log that can be opened, or that
 // another repair can finish. Errors are of class [ErrStorage] and [ErrUnrepairable].
@@ -158,7 +178,7 @@ func (r *Repair) Apply() (kept []string, err error) {
 	if len(r.Unrepairable) > 0 {
 		return nil, fmt.Errorf("%w: %w", ErrUnrepairable, errors.Join(r.Unrepairable...))
 	}
-	if len(r.Steps) == 0 {
+	if !r.Changes() {
 		return nil, nil
 	}
 	r.env = NewEnv(EnvOptions{FS: r.fs, Now: r.options.Now})
@@ -196,6 +216,9 @@ func (r *Repair) startIsDamaged() bool {
 
 // keep puts everything into the quarantine that the log is about to lose.
 func (r *Repair) keep() ([]string, error) {
+	if len(r.Steps) == 0 {
+		return nil, nil
+	}
 	set, err := quarantine.In(r.fs, r.Dir).Begin(r.env.now(), quarantine.ByRepair)
 	if err != nil {
 		return nil, err
@@ -237,17 +260,23 @@ func (r *Repair) copyIfThere(set *quarantine.Set, step RepairStep) error {
 	return set.Copy(step.File, step.Reason)
 }
 
-// finish opens the log, which makes the files again that are missing, and holds it against what must be true of one.
+// finish opens the log, which makes the files again that are missing, holds it against what must be true of one, and ends the
+// transactions that are to be aborted.
 func (r *Repair) finish() error {
-	l, err := Open(r.env, r.Dir, Options{RecoveryPoint: r.End})
+	config := DefaultConfig()
+	config.SegmentMs = math.MaxInt64 // a marker begins no segment
+	l, err := Open(r.env, r.Dir, Options{RecoveryPoint: r.recordsEnd, Config: config})
 	if err != nil {
 		return err
 	}
-	findings := l.Check()
-	if len(findings) == 0 && l.LogEnd() != r.End {
-		findings = append(findings, Finding{File: r.Dir, Problem: fmt.Sprintf("the log ends at %d, not %d", l.LogEnd(), r.End)})
+	findings := l.check(r.options.Progress)
+	if len(findings) == 0 && l.LogEnd() != r.recordsEnd {
+		findings = append(findings, Finding{File: r.Dir, Problem: fmt.Sprintf("the log ends at %d, not %d", l.LogEnd(), r.recordsEnd)})
 	}
-	if err := errors.Join(l.Sync(), l.Close()); err != nil {
+	if len(findings) == 0 {
+		err = r.abort(l)
+	}
+	if err := errors.Join(err, l.Sync(), l.Close()); err != nil {
 		return err
 	}
 	if len(findings) > 0 {

@@ -22,7 +22,7 @@ func (s *repairSegment) mend() error {
 	if len(s.regions) == 0 && s.fillTo == 0 {
 		return nil
 	}
-	if len(s.regions) == 1 && s.regions[0].to == s.size && s.fillTo == 0 && !s.regions[0].misplaced {
+	if len(s.regions) == 1 && s.regions[0].to == s.size && s.fillTo == 0 && !s.regions[0].isPutRight() {
 		return s.cut(s.regions[0].from)
 	}
 	if err := s.writeAnew(); err != nil {
@@ -113,26 +113,29 @@ func (s *repairSegment) writeRecords(from, to string) (err error) {
 	}
 	defer func() { err = errors.Join(err, target.Close()) }()
 	w := &repairWriter{source: source, from: from, target: target, to: to, buf: make([]byte, scanSize)}
-	at, epoch := int64(0), int32(-1)
+	at := int64(0)
 	for _, g := range s.regions {
 		if err := w.copy(at, g.from); err != nil {
 			return err
 		}
-		if g.misplaced {
+		switch {
+		case g.whole != nil:
+			err = w.write(g.whole)
+		case g.misplaced:
 			err = w.move(g.from, g.to, g.first)
-		} else {
-			err = w.fill(g.first, g.next, g.epoch)
+		default:
+			err = w.fill(g.first, g.next, g.epoch, g.markers)
 		}
 		if err != nil {
 			return err
 		}
-		at, epoch = g.to, g.epoch
+		at = g.to
 	}
 	if err := w.copy(at, s.size); err != nil {
 		return err
 	}
-	if n := len(s.regions); s.fillTo > s.end && (n == 0 || s.regions[n-1].to < s.size || s.regions[n-1].misplaced) {
-		if err := w.fill(s.end, s.fillTo, epoch); err != nil {
+	if s.fillsBehind() {
+		if err := w.fill(s.end, s.fillTo, s.epoch, s.fillMarkers); err != nil {
 			return err
 		}
 	}
@@ -184,8 +187,22 @@ func (w *repairWriter) write(b []byte) error {
 	return nil
 }
 
-// fill writes empty batches for the offsets from first up to next.
-func (w *repairWriter) fill(first, next int64, epoch int32) error {
+// fill writes the markers, and empty batches for the other offsets from first up to next.
+func (w *repairWriter) fill(first, next int64, epoch int32, markers []batch.EndMarkerOptions) error {
+	for _, m := range markers {
+		if err := w.empty(first, m.BaseOffset, epoch); err != nil {
+			return err
+		}
+		if err := w.write(batch.EndMarker(m)); err != nil {
+			return err
+		}
+		first = m.BaseOffset + 1
+	}
+	return w.empty(first, next, epoch)
+}
+
+// empty writes empty batches for the offsets from first up to next.
+func (w *repairWriter) empty(first, next int64, epoch int32) error {
 	for first < next {
 		covered := min(next-first, math.MaxInt32)
 		empty := batch.RetainEmpty(batch.Header{

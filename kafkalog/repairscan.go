@@ -15,24 +15,41 @@ type repairSegment struct {
 	repair *Repair
 	name   string
 	base   int64
-	limit  int64 // offsets of this segment lie below it; never: it is the last one
+	before *repairSegment // nil: it is the first one
+	limit  int64          // offsets of this segment lie below it; never: it is the last one
 
 	size    int64
 	regions []repairRegion
 	batches []repairBatch // the whole ones
+	txns    []repairTxn   // those of transactions
 	end     int64         // the offset after the last whole batch, base without any
+	epoch   int32         // the leader epoch of that, or of the one before the segment; -1 without any
 	fillTo  int64         // where the segment has to end, if that is above the last whole batch
+
+	fillMarkers []batch.EndMarkerOptions // that are written behind the last whole batch
 }
 
 // repairRegion is a stretch of bytes that hold no whole batch in its place.
 type repairRegion struct {
 	from, to    int64 // positions
 	first, next int64 // offsets that are lost with it; equal if none are, or none are known to be
-	epoch       int32 // of the batch before it, -1 without one
+	epoch       int32 // of the batches before it, -1 without any
 	records     int64 // that it speaks of
 	zero        bool  // there is nothing but zeros in it
 	misplaced   bool  // it is a whole batch but for its base offset, which has to be first
 	reason      string
+
+	whole   batch.Batch              // what it must have been, nil if that is not known
+	markers []batch.EndMarkerOptions // that are put back in its place, by rising offset
+}
+
+// isPutRight reports whether the region is a batch that stays, but for what is wrong with it.
+func (g *repairRegion) isPutRight() bool { return g.misplaced || g.whole != nil }
+
+// fillsBehind reports whether offsets are filled behind all that is in the file.
+func (s *repairSegment) fillsBehind() bool {
+	n := len(s.regions)
+	return s.fillTo > s.end && (n == 0 || s.regions[n-1].to < s.size || s.regions[n-1].isPutRight())
 }
 
 // repairBatch is what the indexes are held against.
@@ -52,7 +69,10 @@ func (s *repairSegment) scan() error {
 	defer f.Close()
 	s.size, s.end = size, s.base
 	sc := &repairScanner{segment: s, name: name, file: f, size: size}
-	epoch, largest := int32(-1), int64(-1)
+	if s.epoch = -1; s.before != nil {
+		s.epoch = s.before.epoch
+	}
+	largest := int64(-1)
 	for at := int64(0); at < size; {
 		h, moved, err := sc.misplaced(at, s.end)
 		if err != nil {
@@ -60,12 +80,16 @@ func (s *repairSegment) scan() error {
 		}
 		if moved {
 			s.regions = append(s.regions, repairRegion{
-				from: at, to: at + int64(h.Size()), first: s.end, next: s.end, epoch: epoch, records: int64(h.Count), misplaced: true,
+				from: at, to: at + int64(h.Size()), first: s.end, next: s.end, epoch: s.epoch, records: int64(h.Count), misplaced: true,
 				reason: fmt.Sprintf("the base offset is %d, and its place is that of %d", h.BaseOffset, s.end),
 			})
+			h.BaseOffset = s.end
+			if err := sc.noteTransaction(at, h); err != nil {
+				return err
+			}
 			largest = max(largest, h.MaxTimestamp)
 			at += int64(h.Size())
-			s.end += int64(h.LastOffsetDelta) + 1
+			s.end = h.NextOffset()
 			continue
 		}
 		h, reason, err := sc.whole(at, s.end)
@@ -73,19 +97,38 @@ func (s *repairSegment) scan() error {
 			return err
 		}
 		if reason != "" {
+			marker, err := sc.mendedMarker(at, s.end)
+			if err != nil {
+				return err
+			}
+			if marker != nil {
+				h = marker.Header()
+				s.regions = append(s.regions, repairRegion{
+					from: at, to: at + int64(h.Size()), first: h.BaseOffset, next: h.BaseOffset, epoch: s.epoch, records: 1, whole: marker,
+					reason: "one byte of the marker of a transaction's end is wrong, and its checksum shows which: " + reason,
+				})
+				s.noteTransaction(marker, h)
+				largest = max(largest, h.MaxTimestamp)
+				at += int64(h.Size())
+				s.end = h.NextOffset()
+				continue
+			}
 			region, err := sc.region(at, s.end, reason)
 			if err != nil {
 				return err
 			}
-			region.epoch = epoch
+			region.epoch = s.epoch
 			s.regions = append(s.regions, region)
 			at = region.to
 			continue
 		}
-		if n := len(s.regions); n > 0 && s.regions[n-1].to == at && !s.regions[n-1].misplaced {
+		if n := len(s.regions); n > 0 && s.regions[n-1].to == at && !s.regions[n-1].isPutRight() {
 			s.regions[n-1].next = h.BaseOffset
 		}
-		epoch = max(epoch, h.LeaderEpoch)
+		if err := sc.noteTransaction(at, h); err != nil {
+			return err
+		}
+		s.epoch = max(s.epoch, h.LeaderEpoch)
 		largest = max(largest, h.MaxTimestamp)
 		s.batches = append(s.batches, repairBatch{base: h.BaseOffset, max: largest, position: at})
 		at += int64(h.Size())
@@ -102,6 +145,19 @@ type repairScanner struct {
 	size    int64
 	buf     []byte
 	at      int64 // position of buf
+	read    int64 // up to where the file has been read
+}
+
+// noteTransaction remembers the whole batch at a position if it is of a transaction.
+func (sc *repairScanner) noteTransaction(at int64, h batch.Header) error {
+	if !h.HasProducer() {
+		return nil
+	}
+	b, err := sc.bytes(at, h.Size())
+	if err == nil {
+		sc.segment.noteTransaction(b, h)
+	}
+	return err
 }
 
 // bytes returns n bytes at a position that the file has, until the next call.
@@ -117,6 +173,12 @@ func (sc *repairScanner) bytes(at int64, n int) ([]byte, error) {
 	if err := readFull(sc.file, sc.name, sc.buf, at); err != nil {
 		sc.buf = sc.buf[:0]
 		return nil, err
+	}
+	if more := at + int64(want) - sc.read; more > 0 {
+		sc.read += more
+		if told := sc.segment.repair.options.Progress; told != nil {
+			told(more)
+		}
 	}
 	return sc.buf[:n], nil
 }
@@ -267,7 +329,7 @@ func (s *repairSegment) settle(last bool) {
 	r := s.repair
 	for i := range s.regions {
 		g := &s.regions[i]
-		if g.misplaced {
+		if g.isPutRight() {
 			r.add(RepairStep{
 				Action: PutRight, File: s.name, Reason: g.reason, Position: g.from, Bytes: g.to - g.from, First: g.first, Next: g.next,
 				Records: g.records,

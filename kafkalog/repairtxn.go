@@ -1,0 +1,339 @@
+package kafkalog
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/tidemark-io/tidemark/batch"
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
+// A transaction ends with a marker, a batch of 78 bytes that may be among what is lost. Without it the transaction stays open:
+// readers of committed records wait before it for ever, and the next marker of its producer ends it together with another one.
+//
+// What stood there is known if the index of aborted transactions says so, or if a snapshot of the producers behind the damage
+// says that the transaction had ended, or that index that the next one had begun: both are written once the index is durable, so that
+// it was committed then. Such a marker is put back where it was. Of the others nobody knows; who runs the log decides what
+// becomes of them.
+
+// TransactionEnd says what a repair does about the end of a transaction.
+type TransactionEnd string
+
+const (
+	// PutBackEnd writes the marker again that was lost, into the offsets that are lost with it.
+	PutBackEnd TransactionEnd = "put back"
+	// AbortAtEnd writes a marker behind the end of the log that aborts the transaction, since [RepairOptions].Abort says so.
+	AbortAtEnd TransactionEnd = "abort"
+	// StaysOpen does nothing: readers of committed records wait before the transaction.
+	StaysOpen TransactionEnd = "stays open"
+)
+
+// RepairTransaction is a transaction whose end is lost, or that is open.
+type RepairTransaction struct {
+	End              TransactionEnd
+	ProducerID       int64
+	ProducerEpoch    int16
+	CoordinatorEpoch int32 // of the producer's last marker, and of the one that is written; -1 if there was none
+	First            int64 // offset of its first batch
+	Marker           int64 // offset of the marker that is written, -1 if none is
+	Commit           bool  // the marker says so; else it aborts
+
+	// Lost says that offsets behind the transaction's beginning are lost, so that its end may have been among them. If it is
+	// false nothing shows that the transaction had ended.
+	Lost bool
+	// Reason says from where the marker is known that is put back.
+	Reason string
+}
+
+// repairTxn is a batch of a transaction: records, or the marker of its end.
+type repairTxn struct {
+	header  batch.Header
+	control batch.ControlRecord
+	marker  bool
+}
+
+// noteTransaction remembers a whole batch if it is of a transaction.
+func (s *repairSegment) noteTransaction(b batch.Batch, h batch.Header) {
+	if h.Magic != batch.Magic || !h.HasProducer() || !h.IsTransactional() && !h.IsControl() {
+		return
+	}
+	t := repairTxn{header: h}
+	if h.IsControl() {
+		control, found, err := b.Control()
+		if err != nil || !found || !control.EndsTransaction() {
+			return
+		}
+		t.control, t.marker = control, true
+	}
+	s.txns = append(s.txns, t)
+}
+
+// repairHole is a stretch of offsets that are lost, and the markers that are written into it.
+type repairHole struct {
+	first, next int64
+	epoch       int32
+	taken       int64 // offsets below are those of markers already, or of none
+	markers     *[]batch.EndMarkerOptions
+	abortsKnown bool // the index of aborted transactions can be read
+}
+
+// holes returns the segment's, in order.
+func (s *repairSegment) holes(abortsKnown bool) (holes []*repairHole) {
+	for i := range s.regions {
+		if g := &s.regions[i]; !g.isPutRight() && g.next > g.first {
+			holes = append(holes, &repairHole{
+				first: g.first, next: g.next, epoch: g.epoch, taken: g.first, markers: &g.markers, abortsKnown: abortsKnown,
+			})
+		}
+	}
+	if s.fillsBehind() {
+		holes = append(holes, &repairHole{
+			first: s.end, next: s.fillTo, epoch: s.epoch, taken: s.end, markers: &s.fillMarkers, abortsKnown: abortsKnown,
+		})
+	}
+	return holes
+}
+
+// repairSnapshot is what was known of the producers at an offset.
+type repairSnapshot struct {
+	offset  int64
+	entries []ProducerSnapshotEntry
+}
+
+// txnSurvey follows the transactions of a log that is going to be repaired.
+type txnSurvey struct {
+	repair    *Repair
+	state     *producerState
+	snapshots []repairSnapshot // not passed yet, rising
+	holes     []*repairHole    // passed
+}
+
+// settleTransactions finds the markers that can be put back, and the transactions that are open afterwards. It follows the
+// log as the next opening will.
+func (r *Repair) settleTransactions(names []string) {
+	v := &txnSurvey{repair: r, state: newProducerState()}
+	v.readSnapshots(names)
+	for i, s := range r.segments {
+		v.advance(s.base)
+		if i > 0 {
+			v.begin(s.base, names)
+		}
+		aborted, known := r.abortedIn(s, names)
+		v.segment(s, aborted, known)
+	}
+	v.advance(r.End)
+	r.settleOpen(v)
+}
+
+// readSnapshots reads those that can be read and that a log with this start would look at. What is wrong with others is found with
+// the other files beside the records.
+func (v *txnSurvey) readSnapshots(names []string) {
+	r := v.repair
+	for _, name := range names {
+		offset, numbered := parseOffset(name)
+		if !numbered || name != fileName(offset, snapshotSuffix) || offset <= r.Start || offset > r.End {
+			continue
+		}
+		if entries, err := ReadSnapshotFile(r.fs, path.Join(r.Dir, name)); err == nil {
+			v.snapshots = append(v.snapshots, repairSnapshot{offset, entries})
+		}
+	}
+	slices.SortFunc(v.snapshots, func(a, b repairSnapshot) int { return cmp.Compare(a.offset, b.offset) })
+}
+
+// abortedIn returns what the index of a segment says of aborted transactions, and false if it cannot be used.
+func (r *Repair) abortedIn(s *repairSegment, names []string) ([]AbortedTxn, bool) {
+	name := fileName(s.base, txnIndexSuffix)
+	if !slices.Contains(names, name) {
+		return nil, true
+	}
+	full := path.Join(r.Dir, name)
+	if err := openTxnIndex(r.env.files.open(full, vfs.ReadOnly), s.base).verify(); err != nil {
+		return nil, false
+	}
+	aborted, err := ReadTxnIndexFile(r.fs, full)
+	return aborted, err == nil
+}
+
+// begin has the next opening begin with the snapshot at the base of a segment, if there is one.
+func (v *txnSurvey) begin(base int64, names []string) {
+	name := fileName(base, snapshotSuffix)
+	if !slices.Contains(names, name) {
+		return
+	}
+	entries, err := ReadSnapshotFile(v.repair.fs, path.Join(v.repair.Dir, name))
+	if err != nil {
+		return
+	}
+	v.state.clear()
+	if base > v.repair.Start {
+		v.state.load(entries, 0, never)
+	}
+}
+
+// segment follows the transactions through one segment.
+func (v *txnSurvey) segment(s *repairSegment, aborted []AbortedTxn, known bool) {
+	txns := s.txns
+	for _, hole := range s.holes(known) {
+		for len(txns) > 0 && txns[0].header.BaseOffset < hole.first {
+			v.take(txns[0], aborted)
+			txns = txns[1:]
+		}
+		v.advance(hole.first)
+		v.holes = append(v.holes, hole)
+		for _, a := range aborted {
+			if a.LastOffset >= max(hole.first, hole.taken) && a.LastOffset < hole.next {
+				v.putBack(hole, v.saidNext(a.ProducerID, hole.next), RepairTransaction{
+					ProducerID: a.ProducerID, First: a.FirstOffset, Marker: a.LastOffset, Reason: "by the index of aborted transactions",
+				})
+			}
+		}
+	}
+	for _, t := range txns {
+		v.take(t, aborted)
+	}
+}
+
+// take takes in a batch that is whole, given what the index of its segment says.
+func (v *txnSurvey) take(t repairTxn, aborted []AbortedTxn) {
+	v.advance(t.header.BaseOffset)
+	if !t.marker {
+		_, _ = v.state.append(&t.header) // a batch that contradicts the state changes nothing, as when the log is opened
+		return
+	}
+	for _, a := range aborted {
+		if a.ProducerID == t.header.ProducerID && a.LastOffset == t.header.BaseOffset {
+			v.compare(t.header.BaseOffset, ProducerSnapshotEntry{ProducerID: a.ProducerID, LastOffset: a.FirstOffset, TxnFirstOffset: a.FirstOffset},
+				fmt.Sprintf("by the index of aborted transactions, where the next one of its producer begins at offset %d", a.FirstOffset))
+		}
+	}
+	v.state.appendMarker(&t.header, t.control)
+}
+
+// advance holds the state against the snapshots up to an offset.
+func (v *txnSurvey) advance(offset int64) {
+	for len(v.snapshots) > 0 && v.snapshots[0].offset <= offset {
+		s := v.snapshots[0]
+		v.snapshots = v.snapshots[1:]
+		for _, said := range s.entries {
+			v.compare(s.offset, said, fmt.Sprintf("by the snapshot of the producers at offset %d, which knows of its end", s.offset))
+		}
+	}
+}
+
+// compare looks for the end of a transaction that is open by the records, and is not, or not from the same offset on, by what is
+// said of its producer at an offset. reason is who says so.
+func (v *txnSurvey) compare(at int64, said ProducerSnapshotEntry, reason string) {
+	known, _ := v.state.entry(said.ProducerID)
+	first := known.TxnFirstOffset
+	if v.state.producers[said.ProducerID] == nil || first < 0 || said.TxnFirstOffset == first {
+		return
+	}
+	after, before := known.LastOffset, at
+	if said.TxnFirstOffset >= 0 { // another one had begun by then
+		after, before = first, said.TxnFirstOffset
+	}
+	for _, hole := range slices.Backward(v.holes) {
+		if hole.next > before || hole.first <= after || !hole.abortsKnown || hole.taken >= hole.next {
+			continue
+		}
+		v.putBack(hole, said, RepairTransaction{
+			ProducerID: said.ProducerID, First: first, Marker: hole.taken, Commit: true, Reason: reason,
+		})
+		if said.TxnFirstOffset >= 0 {
+			v.state.producers[said.ProducerID].txnFirst = said.TxnFirstOffset
+			v.state.begin(openTxn{first: said.TxnFirstOffset, producerID: said.ProducerID})
+		}
+		return
+	}
+}
+
+// saidNext returns what the next snapshot at or behind an offset says of a producer.
+func (v *txnSurvey) saidNext(producer, offset int64) ProducerSnapshotEntry {
+	for _, s := range v.snapshots {
+		i := slices.IndexFunc(s.entries, func(e ProducerSnapshotEntry) bool { return e.ProducerID == producer })
+		if s.offset >= offset && i >= 0 {
+			return s.entries[i]
+		}
+	}
+	return ProducerSnapshotEntry{ProducerID: -1}
+}
+
+// putBack plans a marker in the place of one that is lost. said is what a snapshot behind it says of the producer, if there is
+// one: epochs and time, unless the producer had gone on by then. Coordinators may raise the producer's epoch with the marker.
+func (v *txnSurvey) putBack(hole *repairHole, said ProducerSnapshotEntry, t RepairTransaction) {
+	t.End, t.Lost = PutBackEnd, true
+	timestamp := v.repair.env.nowMs()
+	if known, found := v.state.entry(t.ProducerID); found {
+		t.ProducerEpoch, t.CoordinatorEpoch, timestamp = known.ProducerEpoch, max(known.CoordinatorEpoch, 0), known.Timestamp
+	}
+	if said.ProducerID == t.ProducerID && said.TxnFirstOffset < 0 && said.LastOffset < t.Marker {
+		t.ProducerEpoch, t.CoordinatorEpoch, timestamp = said.ProducerEpoch, max(said.CoordinatorEpoch, 0), said.Timestamp
+	}
+	m := batch.EndMarkerOptions{
+		BaseOffset: t.Marker, LeaderEpoch: hole.epoch, ProducerID: t.ProducerID, ProducerEpoch: t.ProducerEpoch,
+		Commit: t.Commit, CoordinatorEpoch: t.CoordinatorEpoch, Timestamp: timestamp,
+	}
+	*hole.markers = append(*hole.markers, m)
+	hole.taken = t.Marker + 1
+	h := batch.EndMarker(m).Header()
+	v.state.appendMarker(&h, batch.ControlRecord{Type: markerType(t.Commit), CoordinatorEpoch: t.CoordinatorEpoch})
+	v.repair.Transactions = append(v.repair.Transactions, t)
+}
+
+func markerType(commit bool) batch.ControlType {
+	if commit {
+		return batch.Commit
+	}
+	return batch.Abort
+}
+
+// settleOpen says what becomes of the transactions that are open at the end.
+func (r *Repair) settleOpen(v *txnSurvey) {
+	for _, open := range v.state.ongoing {
+		known, _ := v.state.entry(open.producerID)
+		t := RepairTransaction{
+			End: StaysOpen, ProducerID: open.producerID, ProducerEpoch: known.ProducerEpoch, CoordinatorEpoch: known.CoordinatorEpoch,
+			First: open.first, Marker: -1,
+			Lost: slices.ContainsFunc(v.holes, func(h *repairHole) bool { return h.first > open.first }),
+		}
+		if r.options.Abort != nil && r.options.Abort(open.producerID) {
+			// The epoch that Kafka's own tool gives the marker of a producer that never had one.
+			t.End, t.CoordinatorEpoch, t.Marker = AbortAtEnd, max(t.CoordinatorEpoch, 0), r.End
+			r.End++
+		}
+		r.Transactions = append(r.Transactions, t)
+	}
+}
+
+// aborts reports whether a transaction is to be aborted.
+func (r *Repair) aborts() bool {
+	return slices.ContainsFunc(r.Transactions, func(t RepairTransaction) bool { return t.End == AbortAtEnd })
+}
+
+// abort ends open transactions, with the markers that a transaction coordinator would have written.
+func (r *Repair) abort(l *Log) error {
+	epoch, known := l.LatestEpoch()
+	if !known {
+		epoch = -1
+	}
+	for _, t := range r.Transactions {
+		if t.End != AbortAtEnd {
+			continue
+		}
+		found, _ := l.ProducerStateEntry(t.ProducerID)
+		if found.TxnFirstOffset != t.First || l.LogEnd() != t.Marker {
+			return &CorruptionError{Path: r.Dir, Reason: fmt.Sprintf("the transaction of producer %d that begins at %d is not as it was",
+				t.ProducerID, t.First)}
+		}
+		marker := batch.EndMarker(batch.EndMarkerOptions{
+			ProducerID: t.ProducerID, ProducerEpoch: found.ProducerEpoch, CoordinatorEpoch: t.CoordinatorEpoch, Timestamp: r.env.nowMs(),
+		})
+		if _, err := l.Append(marker, AppendOptions{LeaderEpoch: epoch, Origin: Coordinator}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
