@@ -25,6 +25,9 @@ const (
 	metadataFile      = "partition.metadata" // in a partition's directory
 )
 
+// MetadataFile is the name of the file in a partition's directory that says whose it is.
+const MetadataFile = metadataFile
+
 // Dir is a data directory that this process owns. Its methods are safe for concurrent use.
 type Dir struct {
 	fs   vfs.FS

@@ -10,6 +10,9 @@ import (
 // Checkpoints are the entries of the shared files by which logs are opened.
 type Checkpoints struct {
 	RecoveryPoints, LogStarts, HighWatermarks map[Partition]int64
+	// PageCached are those whose high watermark says nothing of what is on the device, see [Dir.PageCached]. If that file cannot be
+	// read it has all that have one.
+	PageCached map[Partition]int64
 }
 
 // ReadCheckpoints reads the shared files of a directory without taking it, for tools. A file that is missing has no entries,
@@ -28,9 +31,12 @@ func ReadCheckpoints(fsys vfs.FS, dir string) (Checkpoints, error) {
 		return offsets, inFile(file, err)
 	}
 	var c Checkpoints
-	var errs [3]error
+	var errs [4]error
 	c.RecoveryPoints, errs[0] = read(recoveryPointFile)
 	c.LogStarts, errs[1] = read(logStartFile)
 	c.HighWatermarks, errs[2] = read(highWatermarkFile)
+	if c.PageCached, errs[3] = read(pageCachedFile); errs[3] != nil {
+		c.PageCached = c.HighWatermarks
+	}
 	return c, errors.Join(errs[:]...)
 }

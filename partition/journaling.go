@@ -119,6 +119,18 @@ func RemoveJournal(fs vfs.FS, dir string) error { return journal.Remove(fs, dir)
 // HasJournal reports whether a data directory has a journal that a start would put back, if the last stop was not in order.
 func HasJournal(fs vfs.FS, dir string) (bool, error) { return journal.Exists(fs, dir) }
 
+// JournalInspection is what one journal holds.
+type JournalInspection = journal.Inspection
+
+// InspectJournals reads the journals of a data directory and changes nothing. No server may have it.
+func InspectJournals(fs vfs.FS, dir string) ([]JournalInspection, error) {
+	return journal.Inspect(fs, dir)
+}
+
+// LeftJournals returns the names of the journals of a data directory that were kept since not all of them was put back. No start
+// looks at them.
+func LeftJournals(fs vfs.FS, dir string) ([]string, error) { return journal.Left(fs, dir) }
+
 // JournalReplay says what [ReplayJournal] did.
 type JournalReplay = journal.Replayed
 

@@ -165,25 +165,41 @@ func replayFile(o ReplayOptions, name string, next int) (Replayed, error) {
 	return r.done, err
 }
 
-// waitingPrefix and a number are the name of a journal that waits for space.
-const waitingPrefix = FileName + ".waiting-"
+// waitingPrefix and a number are the name of a journal that waits for space, leftPrefix and a number of one that is kept, at
+// which no start looks.
+const (
+	waitingPrefix = FileName + ".waiting-"
+	leftPrefix    = FileName + ".left-"
+)
 
 // waiting returns the names of the journals that wait, in the order in which they were written, and the number of the last.
 func waiting(fsys vfs.FS, dir string) (names []string, last int, err error) {
+	return numbered(fsys, dir, waitingPrefix)
+}
+
+// Left returns the names of the journals of a data directory that are kept since something of them was not put back, oldest
+// first.
+func Left(fsys vfs.FS, dir string) ([]string, error) {
+	names, _, err := numbered(fsys, dir, leftPrefix)
+	return names, err
+}
+
+// numbered returns the names that are a prefix and a number, by rising numbers, and the last number.
+func numbered(fsys vfs.FS, dir, prefix string) (names []string, last int, err error) {
 	entries, err := fsys.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, nil
 	}
 	var numbers []int
 	for _, e := range entries {
-		digits, ok := strings.CutPrefix(e.Name(), waitingPrefix)
+		digits, ok := strings.CutPrefix(e.Name(), prefix)
 		if n, err := strconv.Atoi(digits); ok && err == nil {
 			numbers = append(numbers, n)
 		}
 	}
 	slices.Sort(numbers)
 	for _, n := range numbers {
-		names, last = append(names, waitingPrefix+strconv.Itoa(n)), n
+		names, last = append(names, prefix+strconv.Itoa(n)), n
 	}
 	return names, last, err
 }
@@ -191,7 +207,7 @@ func waiting(fsys vfs.FS, dir string) (names []string, last int, err error) {
 // putAside gives the journal a name under which no start looks for it, and returns that.
 func putAside(fsys vfs.FS, dir, journal string) (string, error) {
 	for n := 1; ; n++ {
-		name := path.Join(dir, fmt.Sprintf("%s.left-%d", FileName, n))
+		name := path.Join(dir, leftPrefix+strconv.Itoa(n))
 		_, err := fsys.Stat(name)
 		if err == nil {
 			continue
