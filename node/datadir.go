@@ -32,7 +32,9 @@ type dataDir struct {
 	clean  bool              // the last stop was in order
 	taken  bool              // its mark was taken away: logs may have been opened
 
-	identity logdir.Meta // zero in a new directory
+	problems []string           // that a tool tells of
+	said     logdir.Checkpoints // as a tool has read them
+	identity logdir.Meta        // zero in a new directory
 	found    foundDirs
 	restored map[logdir.Partition]bool // had been moved aside, so that the last stop says nothing of them
 
@@ -99,23 +101,40 @@ func (d *dataDir) takeMarker() error {
 	return nil
 }
 
+// loadIdentity reads meta.properties, and reports whether there is one. alone says that the directory has a metadata log of its
+// own: that says all that a file says which is spoilt, and the directory is then as one without. With a log elsewhere, which may be
+// that of another cluster, a spoilt file is an error.
+func (d *dataDir) loadIdentity(alone bool) (found bool, spoilt, err error) {
+	identity, err := d.dir.Meta()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil, nil
+	case isSpoilt(err) && alone:
+		return false, err, nil
+	case err != nil:
+		return false, nil, err
+	}
+	d.identity = identity
+	return true, nil, nil
+}
+
+// errNoCluster is what is wrong with a meta.properties as old brokers wrote it, or as damage leaves it.
+var errNoCluster = errors.New("it names no cluster")
+
 // readIdentity reads meta.properties and holds it against the configuration.
 func (d *dataDir) readIdentity(c Config) error {
-	identity, err := d.dir.Meta()
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	found, spoilt, err := d.loadIdentity(c.MetaStore.URL == "")
+	if spoilt != nil {
+		return d.keepIdentity(spoilt)
 	}
-	if isSpoilt(err) && c.MetaStore.URL == "" {
-		// The metadata log beside it says all of it. Elsewhere there is one of another cluster, perhaps.
-		return d.keepIdentity(err)
-	}
-	if err != nil {
+	if err != nil || !found {
 		return err
 	}
+	identity := d.identity
 	file := path.Join(d.path, "meta.properties")
 	if identity.ClusterID == "" {
 		// Old brokers wrote such files, and damage leaves them. It is about to be replaced.
-		if err := d.keep(d.path, path.Base(file), errors.New("it names no cluster")); err != nil {
+		if err := d.keep(d.path, path.Base(file), errNoCluster); err != nil {
 			return err
 		}
 	}
@@ -125,7 +144,6 @@ func (d *dataDir) readIdentity(c Config) error {
 	if identity.ClusterID != "" && c.ClusterID != "" && identity.ClusterID != c.ClusterID {
 		return &IdentityError{File: file, What: "cluster id", Got: identity.ClusterID, Expected: c.ClusterID}
 	}
-	d.identity = identity
 	return nil
 }
 

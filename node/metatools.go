@@ -68,6 +68,10 @@ type RestorePlan struct {
 	Unknown []string `json:"unknown"`
 	// NextProducerID is from where producer ids are given out.
 	NextProducerID uint64 `json:"next_producer_id"`
+	// Left are directories that do not say whose they are and that no start can find out about: they are not served.
+	Left []LeftDirectory `json:"left"`
+	// Problems are what else is wrong in the data directory, and what the next start does about it.
+	Problems []string `json:"problems"`
 	// LeaderEpochsRaised is by how much those of all partitions are above the backup's.
 	LeaderEpochsRaised int32 `json:"leader_epochs_raised"`
 }
@@ -85,7 +89,7 @@ type RestoreOptions struct {
 // after a crash, not at all. Errors to match: [fs.ErrExist], [*IdentityError] when the data directory is of another cluster,
 // vfs.ErrLocked when a server has it.
 func RestoreMeta(ctx context.Context, target MetaSource, b meta.Backup, o RestoreOptions) (*RestorePlan, error) {
-	d, err := lockDataDir(ctx, target.DataDir, o.Execute && target.URL == "")
+	d, err := lockDataDir(ctx, target.DataDir, o.Execute && target.URL == "", target.URL == "")
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +99,7 @@ func RestoreMeta(ctx context.Context, target MetaSource, b meta.Backup, o Restor
 			File: path.Join(target.DataDir, "meta.properties"), What: "cluster id", Got: got, Expected: b.ClusterID,
 		}
 	}
+	d.takeByName(b.State)
 	state, err := skipProducerIDs(b.State, o.SkipProducerIDs)
 	if err != nil {
 		return nil, err
@@ -107,9 +112,9 @@ func RestoreMeta(ctx context.Context, target MetaSource, b meta.Backup, o Restor
 	}
 	plan := &RestorePlan{
 		LeaderEpochsRaised: raised, Target: target.String(), ClusterID: b.ClusterID, Topics: state.TopicCount(), Partitions: state.PartitionCount(),
-		NextProducerID: state.NextProducerID(),
+		NextProducerID: state.NextProducerID(), Problems: d.problems,
 	}
-	plan.Missing, plan.Unknown = d.compare(state)
+	plan.Missing, plan.Unknown, plan.Left = d.compare(state)
 	if there, err := target.exists(ctx); err != nil || there {
 		return plan, errors.Join(err, existsError(there, target))
 	}
@@ -161,8 +166,8 @@ func (s MetaSource) install(ctx context.Context, clusterID string, state *meta.S
 }
 
 // lockDataDir takes a data directory and reads what is in it. One that is not there is made. Without change, nothing of that
-// reaches the disk.
-func lockDataDir(ctx context.Context, name string, change bool) (*dataDir, error) {
+// reaches the disk. alone says that its metadata log is, or will be, in it. What a start heals is no error here either.
+func lockDataDir(ctx context.Context, name string, change, alone bool) (*dataDir, error) {
 	c := Config{DataDir: name}.withDefaults()
 	if !change {
 		c.FS = untouched{overlay.New(c.FS)}
@@ -172,17 +177,29 @@ func lockDataDir(ctx context.Context, name string, change bool) (*dataDir, error
 		return nil, err
 	}
 	d := &dataDir{dir: dir, fs: c.FS, path: name, log: c.Log, now: c.Now}
-	identity, err := dir.Meta()
-	if err == nil {
-		d.identity, d.node = identity, identity.NodeID
+	found, spoilt, err := d.loadIdentity(alone)
+	if found {
+		d.node = d.identity.NodeID
 	}
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
+	if found && d.identity.ClusterID == "" {
+		spoilt = errNoCluster
+	}
+	if spoilt != nil {
+		d.problem("meta.properties cannot be used, so nothing shows which cluster and node the directory is of; the next start keeps it "+
+			"aside and makes it again: %v", spoilt)
+	}
+	if err == nil {
 		err = d.scan(ctx, c.RecoveryThreads)
 	}
 	if err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
 	return d, nil
+}
+
+// problem notes what is wrong in the directory and does not keep a tool from its work.
+func (d *dataDir) problem(format string, args ...any) {
+	d.problems = append(d.problems, fmt.Sprintf(format, args...))
 }
 
 // skipProducerIDs returns the state with the next producer ids left out.
@@ -200,7 +217,7 @@ func skipProducerIDs(s *meta.State, skip uint64) (*meta.State, error) {
 // have none. All are raised by the same, as an unclean start does. Clients take metadata with an older epoch than they know
 // for outdated, and would wait for another until they are started again.
 func (d *dataDir) skipLeaderEpochs(ctx context.Context, s *meta.State) (*meta.State, int32, error) {
-	topics, _ := d.recoverTopics(nil)
+	topics, _ := d.recoverTopics(nil, false)
 	if err := d.readLogs(ctx, topics, nil); err != nil {
 		return nil, 0, err
 	}
@@ -235,13 +252,28 @@ func (d *dataDir) skipLeaderEpochs(ctx context.Context, s *meta.State) (*meta.St
 	return s, by, nil
 }
 
-// compare returns the partitions of a state that have no directory here, and the directories that it does not know.
-func (d *dataDir) compare(s *meta.State) (missing, unknown []string) {
+// takeByName takes directories whose partition.metadata is damaged for what the next start takes them for, given that state.
+func (d *dataDir) takeByName(s *meta.State) {
+	for i := range d.found.partitions {
+		dir := &d.found.partitions[i]
+		if id, heals := d.heals(s, *dir); heals {
+			d.problem("%s: the next start makes its %s again: %v", dir.name, logdir.MetadataFile, dir.err)
+			dir.topic, dir.err = id, nil
+		}
+	}
+}
+
+// compare returns the partitions of a state that have no directory here, the directories that it does not know, and those that
+// do not say whose they are and that a start does not find out about.
+func (d *dataDir) compare(s *meta.State) (missing, unknown []string, left []LeftDirectory) {
 	found := map[logdir.Partition]bool{}
 	for _, dir := range d.found.partitions {
-		topic, known := s.TopicByID(dir.topic)
 		p := dir.name.Partition
-		if dir.err != nil || !known || topic.Name != p.Topic || p.Index >= topic.Partitions() {
+		topic, known := s.TopicByID(dir.topic)
+		switch {
+		case dir.err != nil:
+			left = append(left, LeftDirectory{dir.name.String(), dir.err.Error()})
+		case !known || topic.Name != p.Topic || p.Index >= topic.Partitions():
 			unknown = append(unknown, dir.name.String())
 			continue
 		}
@@ -254,7 +286,7 @@ func (d *dataDir) compare(s *meta.State) (missing, unknown []string) {
 			}
 		}
 	}
-	return missing, unknown
+	return missing, unknown, left
 }
 
 // untouched is the disk as it is, with changes in memory, but for locks: a server that has the directory keeps tools off.

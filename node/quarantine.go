@@ -156,23 +156,33 @@ func (d *dataDir) loadCheckpoint(offsets *logdir.Offsets) (map[logdir.Partition]
 	return offsets.Load()
 }
 
-// healMetadata makes the partition.metadata of a directory again, if it is damaged and the metadata log has a partition of
-// the directory's name: no directory is ever in the place of a partition but the partition's own.
-func (d *dataDir) healMetadata(view *meta.State, found *foundDir) error {
+// heals returns whose a directory is that does not say so, because its partition.metadata is damaged, if the metadata log has a
+// partition of the directory's name: no directory is ever in the place of a partition but the partition's own.
+func (d *dataDir) heals(view *meta.State, found foundDir) (meta.TopicID, bool) {
 	p := found.name.Partition
 	topic, known := view.Topic(p.Topic)
 	var damaged *logdir.FormatError
 	if !known || p.Index >= topic.Partitions() || !errors.As(found.err, &damaged) {
+		return meta.TopicID{}, false
+	}
+	return topic.ID, true
+}
+
+// healMetadata makes the partition.metadata of a directory again, if [dataDir.heals] says whose it is.
+func (d *dataDir) healMetadata(view *meta.State, found *foundDir) error {
+	id, heals := d.heals(view, *found)
+	if !heals {
 		return nil
 	}
+	p := found.name.Partition
 	dir := d.dir.PartitionPath(p)
-	if err := d.keep(dir, path.Base(damaged.File), found.err); err != nil {
+	if err := d.keep(dir, logdir.MetadataFile, found.err); err != nil {
 		return err
 	}
-	if err := logdir.WriteMetadata(d.fs, dir, logdir.UUID(topic.ID)); err != nil {
+	if err := logdir.WriteMetadata(d.fs, dir, logdir.UUID(id)); err != nil {
 		return err
 	}
-	found.topic, found.err = topic.ID, nil
+	found.topic, found.err = id, nil
 	return nil
 }
 

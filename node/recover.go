@@ -29,6 +29,8 @@ type RecoverPlan struct {
 	Topics []RecoveredTopic `json:"topics"`
 	// Left are directories that no topic is made of.
 	Left []LeftDirectory `json:"left"`
+	// Problems are what else is wrong in the data directory, and what the next start does about it.
+	Problems []string `json:"problems"`
 	// NextProducerID is from where producer ids are given out: above all that earlier servers gave out, as long as they gave
 	// out less than a thousand a second since 1970.
 	NextProducerID uint64 `json:"next_producer_id"`
@@ -83,6 +85,10 @@ func (e *StreamsLostError) Error() string {
 // Unwrap returns what is damaged.
 func (e *StreamsLostError) Unwrap() error { return e.Err }
 
+// ErrNothingToRecover says that there is nothing that metadata could be made from: no partitions, no identity of a cluster, and no
+// streams.
+var ErrNothingToRecover = errors.New("node: there is nothing to recover")
+
 // RecoverOptions say how metadata is made again.
 type RecoverOptions struct {
 	// Execute does it; without it nothing is changed.
@@ -106,10 +112,10 @@ type RecoverOptions struct {
 // The file is there as a whole or, after a crash, not at all. The bucket of streams is only read unless it is executed: then
 // records that only a write-ahead log holds are put into objects first, and no server may use the bucket. Errors to match:
 // [fs.ErrExist] when there is a metadata file, [*StreamsLostError], with the plan, vfs.ErrLocked when a server has the
-// directory.
+// directory, [ErrNothingToRecover].
 func RecoverMeta(ctx context.Context, name string, o RecoverOptions) (*RecoverPlan, error) {
 	target := MetaSource{DataDir: name}
-	d, err := lockDataDir(ctx, name, o.Execute)
+	d, err := lockDataDir(ctx, name, o.Execute, true)
 	if err != nil {
 		return nil, err
 	}
@@ -124,10 +130,11 @@ func RecoverMeta(ctx context.Context, name string, o RecoverOptions) (*RecoverPl
 	plan := &RecoverPlan{
 		Target: target.String(), ClusterID: d.clusterID(""), NodeID: d.node, Left: d.unused(), identity: d.identity.ClusterID,
 	}
-	plan.Topics, plan.Left = d.recoverTopics(plan.Left)
+	plan.Topics, plan.Left = d.recoverTopics(plan.Left, true)
 	if err := d.readLogs(ctx, plan.Topics, o.Progress); err != nil {
 		return nil, err
 	}
+	plan.Problems = d.problems
 	state, err := plan.state(now.UnixMilli())
 	if err != nil {
 		return nil, err
@@ -136,6 +143,9 @@ func RecoverMeta(ctx context.Context, name string, o RecoverOptions) (*RecoverPl
 	streams, err := plan.recoverStreams(ctx, o, now)
 	if err != nil {
 		return plan, err
+	}
+	if len(plan.Topics) == 0 && len(plan.Left) == 0 && streams.isEmpty() && d.identity.ClusterID == "" {
+		return plan, fmt.Errorf("%w in %s", ErrNothingToRecover, name)
 	}
 	if !o.Execute {
 		return plan, nil
@@ -160,28 +170,33 @@ func (d *dataDir) unused() (left []LeftDirectory) {
 }
 
 // recoverTopics puts directories together to topics. Where those of one name are of several topics, the one with the most
-// partitions is taken.
-func (d *dataDir) recoverTopics(left []LeftDirectory) ([]RecoveredTopic, []LeftDirectory) {
-	byName := map[string]map[meta.TopicID][]int32{}
+// partitions is taken. byName has directories that are damaged so that they do not say whose they are taken by their names.
+func (d *dataDir) recoverTopics(left []LeftDirectory, byName bool) ([]RecoveredTopic, []LeftDirectory) {
+	found := map[string]map[meta.TopicID][]int32{}
+	var damaged []foundDir
 	for _, dir := range d.found.partitions {
 		p := dir.name.Partition
-		if dir.err != nil {
+		var spoilt *logdir.FormatError
+		switch {
+		case byName && errors.As(dir.err, &spoilt):
+			damaged = append(damaged, dir)
+			continue
+		case dir.err != nil:
 			left = append(left, LeftDirectory{dir.name.String(), dir.err.Error()})
 			continue
 		}
-		if byName[p.Topic] == nil {
-			byName[p.Topic] = map[meta.TopicID][]int32{}
+		if found[p.Topic] == nil {
+			found[p.Topic] = map[meta.TopicID][]int32{}
 		}
-		byName[p.Topic][dir.topic] = append(byName[p.Topic][dir.topic], p.Index)
+		found[p.Topic][dir.topic] = append(found[p.Topic][dir.topic], p.Index)
 	}
+	d.adoptDamaged(found, damaged)
 	var topics []RecoveredTopic
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		ids := slices.SortedFunc(maps.Keys(byName[name]), func(a, b meta.TopicID) int {
-			return cmp.Or(cmp.Compare(len(byName[name][b]), len(byName[name][a])), strings.Compare(a.String(), b.String()))
-		})
-		topics = append(topics, newRecoveredTopic(name, ids[0], byName[name][ids[0]]))
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		ids := byPartitions(found[name])
+		topics = append(topics, newRecoveredTopic(name, ids[0], found[name][ids[0]]))
 		for _, other := range ids[1:] {
-			for _, index := range byName[name][other] {
+			for _, index := range found[name][other] {
 				left = append(left, LeftDirectory{
 					logdir.Partition{Topic: name, Index: index}.String(), "it is of another topic of that name, " + other.String(),
 				})
@@ -189,6 +204,28 @@ func (d *dataDir) recoverTopics(left []LeftDirectory) ([]RecoveredTopic, []LeftD
 		}
 	}
 	return topics, left
+}
+
+// byPartitions returns the ids of topics of one name, the one with the most partitions first.
+func byPartitions(indexes map[meta.TopicID][]int32) []meta.TopicID {
+	return slices.SortedFunc(maps.Keys(indexes), func(a, b meta.TopicID) int {
+		return cmp.Or(cmp.Compare(len(indexes[b]), len(indexes[a])), strings.Compare(a.String(), b.String()))
+	})
+}
+
+// adoptDamaged takes directories whose partition.metadata is damaged for partitions of the topic that their names say. The next
+// start makes the file again by that name. If no other directory knows the topic's id, it gets a new one.
+func (d *dataDir) adoptDamaged(byName map[string]map[meta.TopicID][]int32, damaged []foundDir) {
+	for _, dir := range damaged {
+		p := dir.name.Partition
+		if byName[p.Topic] == nil {
+			byName[p.Topic] = map[meta.TopicID][]int32{meta.TopicID(logdir.NewUUID()): nil}
+			d.problem("the id of topic %s is lost, and it gets a new one", p.Topic)
+		}
+		id := byPartitions(byName[p.Topic])[0]
+		byName[p.Topic][id] = append(byName[p.Topic][id], p.Index)
+		d.problem("%s: it is taken by its name, and the next start makes its %s again: %v", p, logdir.MetadataFile, dir.err)
+	}
 }
 
 func newRecoveredTopic(name string, id meta.TopicID, indexes []int32) RecoveredTopic {
@@ -217,6 +254,11 @@ func (d *dataDir) readLogs(ctx context.Context, topics []RecoveredTopic, progres
 	if err != nil {
 		return err
 	}
+	said, damage := logdir.ReadCheckpoints(d.fs, d.path)
+	d.said = said
+	if damage != nil {
+		d.problem("checkpoints are damaged; the next start keeps them aside and makes them again: %v", damage)
+	}
 	type place struct {
 		topic string
 		p     *RecoveredPartition
@@ -242,21 +284,32 @@ func (d *dataDir) readLogs(ctx context.Context, topics []RecoveredTopic, progres
 }
 
 // afterReplay returns the files as they are once a start has put the journal back, which may hold the only records of a leader
-// epoch.
+// epoch. What a start would not put back is noted.
 func (d *dataDir) afterReplay() (vfs.FS, error) {
 	clean, err := d.dir.HasCleanShutdown()
 	if err != nil || clean {
 		return d.fs, err
 	}
 	view := overlay.New(d.fs)
-	_, err = partition.ReplayJournal(view, d.path, d.journaledDirs(meta.Empty()), func(string, string) {})
+	done, err := partition.SalvageJournal(view, d.path, d.journaledDirs(meta.Empty()), func(file, reason string) {
+		d.problem("%s: what the journal has of it is not put back by a start: %s", file, reason)
+	})
+	if done.Damaged != nil {
+		d.problem("the journal is damaged, and records that were acknowledged just before the stop may be lost; a start puts back what is in "+
+			"front of the damage and keeps it: %v", done.Damaged)
+	}
 	return view, err
 }
 
+// readLog opens a log as a start would. Of one that does not open the last leader epoch is still wanted.
 func (d *dataDir) readLog(logs vfs.FS, topic string, p *RecoveredPartition) error {
+	dir := d.partitionPath(topic, p.Index)
 	env := kafkalog.NewEnv(kafkalog.EnvOptions{FS: overlay.New(logs)})
-	l, err := kafkalog.Open(env, d.partitionPath(topic, p.Index), kafkalog.Options{})
+	l, err := kafkalog.Open(env, dir, kafkalog.Options{RecoveryPoint: d.proven(logdir.Partition{Topic: topic, Index: p.Index})})
 	if err != nil {
+		if epochs, _ := kafkalog.ReadEpochFile(logs, dir+"/leader-epoch-checkpoint"); len(epochs) > 0 {
+			p.LeaderEpoch = epochs[len(epochs)-1].Epoch
+		}
 		return errors.Join(err, env.Close())
 	}
 	p.Start, p.End, p.Bytes = l.LogStart(), l.LogEnd(), l.Size()

@@ -17,11 +17,13 @@ import (
 // StoppedDir is the data directory of a stopped server, or of a stopped Kafka broker, that a tool has taken to look at its
 // logs or to change them. The caller closes it.
 type StoppedDir struct {
-	data    *dataDir
-	said    logdir.Checkpoints
-	damage  error
-	journal error
-	changed bool
+	data     *dataDir
+	damage   error
+	journal  error
+	journals []Journal
+	putBack  partition.JournalReplay
+	clean    bool
+	changed  bool
 }
 
 // IsDataDir reports whether a directory has what a server keeps beside its partitions.
@@ -59,24 +61,29 @@ func takeStopped(ctx context.Context, c Config, change bool, leftAlone func(file
 	if err := s.settle(ctx, c.RecoveryThreads, change, leftAlone); err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
-	s.said, s.damage = logdir.ReadCheckpoints(c.FS, name)
+	s.data.said, s.damage = logdir.ReadCheckpoints(c.FS, name)
 	return s, nil
 }
 
-// settle puts the journal back.
+// settle puts the journal back. Who only looks also learns what is in it.
 func (s *StoppedDir) settle(ctx context.Context, workers int, change bool, leftAlone func(file, reason string)) error {
 	d := s.data
-	if there, err := partition.HasJournal(d.fs, d.path); err != nil || !there {
+	there, err := partition.HasJournal(d.fs, d.path)
+	if err != nil || !there {
 		return err
 	}
 	if err := d.scan(ctx, workers); err != nil {
 		return err
 	}
-	clean, err := d.dir.HasCleanShutdown()
-	if err != nil || clean {
+	if s.clean, err = d.dir.HasCleanShutdown(); err != nil || s.clean && change {
 		return err
 	}
 	view := d.lookAtMeta(ctx)
+	if !change {
+		if s.journals, err = d.inspectJournals(view); err != nil || s.clean {
+			return err
+		}
+	}
 	nameless := d.nameless(view)
 	salvage := partition.SalvageJournal
 	if len(nameless) > 0 {
@@ -86,7 +93,7 @@ func (s *StoppedDir) settle(ctx context.Context, workers int, change bool, leftA
 	if err != nil {
 		return err
 	}
-	s.journal = journalProblem(done, nameless)
+	s.putBack, s.journal = done, journalProblem(done, nameless)
 	if change && (len(done.Lacking) > 0 || done.Unknown > 0) {
 		return s.journal
 	}
@@ -151,7 +158,26 @@ func (s *StoppedDir) Checkpointed(name string) (flushed, visible, start int64) {
 		return 0, 0, 0
 	}
 	p := parsed.Partition
-	return s.said.RecoveryPoints[p], s.said.HighWatermarks[p], s.said.LogStarts[p]
+	said := s.data.said
+	return said.RecoveryPoints[p], said.HighWatermarks[p], said.LogStarts[p]
+}
+
+// Proven returns the offset below which a start takes every record of a partition for one that was on disk, by the name of its
+// directory: what is damaged there is never cut off as the torn end of a log. 0 if nothing is known.
+func (s *StoppedDir) Proven(name string) int64 {
+	parsed, err := logdir.ParseDirName(name)
+	if err != nil || parsed.Role != logdir.Current {
+		return 0
+	}
+	return s.data.proven(parsed.Partition)
+}
+
+// proven is [StoppedDir.Proven], by the checkpoints that were read.
+func (d *dataDir) proven(p logdir.Partition) int64 {
+	if _, cached := d.said.PageCached[p]; cached {
+		return d.said.RecoveryPoints[p]
+	}
+	return max(d.said.RecoveryPoints[p], d.said.HighWatermarks[p])
 }
 
 // BeforeChange takes away what says that the last stop was in order, so that the next start checks what it finds and begins new

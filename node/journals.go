@@ -1,0 +1,70 @@
+package node
+
+import (
+	"path"
+
+	"github.com/tidemark-io/tidemark/logdir"
+	"github.com/tidemark-io/tidemark/meta"
+	"github.com/tidemark-io/tidemark/partition"
+)
+
+// Journal is what a journal of a data directory holds.
+type Journal struct {
+	File string // its path
+	// Waits says that a full disk kept something of it from being put back at the last start.
+	Waits bool
+	// Held are the records that it has, by partition and segment, in the order in which they were first written to it.
+	Held []JournaledRecords
+	// Problem says what is wrong with it, or is nil. Records in front of the damage are in Held.
+	Problem error
+}
+
+// JournaledRecords are records of one segment of a partition in a journal.
+type JournaledRecords struct {
+	// Dir is the name of the partition's directory, empty if there is none of that topic id and number any more.
+	Dir     string
+	TopicID string
+	Index   int32
+	Segment int64 // its base offset
+	Bytes   int64
+	// First and Next are offsets: the records are in between, Next not included.
+	First, Next int64
+}
+
+// Journals returns what the journals of the directory hold, those that wait for space first. It knows them if the directory was
+// taken to look at only.
+func (s *StoppedDir) Journals() []Journal { return s.journals }
+
+// StoppedInOrder reports whether the last stop was in order. A journal is older than the logs then, and a start removes it.
+func (s *StoppedDir) StoppedInOrder() bool { return s.clean }
+
+// PutBack returns into how many files of logs something was put back that they had lost, or would be, and how many bytes.
+func (s *StoppedDir) PutBack() (files int, bytes int64) { return s.putBack.Written, s.putBack.Bytes }
+
+// LeftJournals returns the journals that earlier starts kept since something of them was not put back. Nothing reads them.
+func (s *StoppedDir) LeftJournals() ([]string, error) {
+	return partition.LeftJournals(s.data.fs, s.data.path)
+}
+
+// inspectJournals reads the journals.
+func (d *dataDir) inspectJournals(view *meta.State) ([]Journal, error) {
+	found, err := partition.InspectJournals(d.fs, d.path)
+	if err != nil {
+		return nil, err
+	}
+	find := d.journaledDirs(view)
+	all := make([]Journal, len(found))
+	for i, f := range found {
+		all[i] = Journal{File: path.Join(d.path, f.Name), Waits: f.Waits, Problem: f.Problem}
+		for _, h := range f.Held {
+			records := JournaledRecords{
+				TopicID: logdir.UUID(h.Topic).String(), Index: h.Partition, Segment: h.Base, Bytes: h.Bytes, First: h.First, Next: h.Next,
+			}
+			if dir, ok := find(h.Topic, h.Partition); ok {
+				records.Dir = path.Base(dir)
+			}
+			all[i].Held = append(all[i].Held, records)
+		}
+	}
+	return all, nil
+}
