@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tidemark-io/tidemark/batch"
 	"github.com/tidemark-io/tidemark/interop/server"
 )
 
@@ -82,4 +83,85 @@ func TestU08_ApacheKafkaServesALogThatWasRepairedHere(t *testing.T) {
 	require.NoError(t, kafka.Stop(ctx))
 	_, err = os.Stat(kept[0])
 	require.NoError(t, err, "Kafka takes no notice of it")
+}
+
+// TestU08_ApacheKafkaGoesOnBehindATransactionThatWasAbortedHere loses the end of a transaction in the log of a real broker that was
+// killed. After the repair the broker's last stable offset stands still; once the transaction was aborted its consumer reads on.
+func TestU08_ApacheKafkaGoesOnBehindATransactionThatWasAbortedHere(t *testing.T) {
+	ctx := limited(t, 5*time.Minute)
+	if !shared.maker.IsTidemark() {
+		return // there is nothing to repair with
+	}
+	kafka, err := server.NewKafka(shared.install, server.KafkaOptions{Dir: t.TempDir()})
+	require.NoError(t, err)
+	defer kafka.Kill()
+	require.NoError(t, kafka.Start(ctx))
+	manual := kgo.RecordPartitioner(kgo.ManualPartitioner())
+	plain, err := kgo.NewClient(kgo.SeedBrokers(kafka.Addr()), manual)
+	require.NoError(t, err)
+	defer plain.Close()
+	admin := kadm.NewClient(plain)
+	created, err := admin.CreateTopics(ctx, 1, 1, map[string]*string{"retention.ms": kadm.StringPtr("-1")}, "hanging")
+	require.NoError(t, err)
+	require.NoError(t, created.Error())
+	c, err := kgo.NewClient(kgo.SeedBrokers(kafka.Addr()), manual, kgo.TransactionalID("hangs"))
+	require.NoError(t, err)
+	defer c.Close()
+	require.NoError(t, c.BeginTransaction())
+	require.NoError(t, c.ProduceSync(ctx, &kgo.Record{Topic: "hanging", Value: []byte("in-transaction")}).FirstErr())
+	require.NoError(t, c.EndTransaction(ctx, kgo.TryCommit))
+	require.NoError(t, plain.ProduceSync(ctx, &kgo.Record{Topic: "hanging", Value: []byte("behind")}).FirstErr())
+	stable := func() int64 {
+		listed, err := admin.ListCommittedOffsets(ctx, "hanging")
+		require.NoError(t, err)
+		require.NoError(t, listed.Error())
+		o, _ := listed.Lookup("hanging", 0)
+		return o.Offset
+	}
+	require.Equal(t, int64(3), stable())
+	kafka.Kill()
+
+	dir, err := kafka.PartitionDir("hanging", 0)
+	require.NoError(t, err)
+	segment := filepath.Join(dir, "00000000000000000000.log")
+	data, err := os.ReadFile(segment)
+	require.NoError(t, err)
+	first, rest, err := batch.Next(data)
+	require.NoError(t, err)
+	marker, _, err := batch.Next(rest)
+	require.NoError(t, err)
+	require.True(t, marker.Attributes().Control())
+	copy(data[len(first):], bytes.Repeat([]byte{0xee}, len(marker)))
+	require.NoError(t, os.WriteFile(segment, data, 0o644))
+	repair := func(args ...string) string {
+		said, err := exec.CommandContext(ctx, shared.maker.Binary(), append([]string{"log", "repair", dir, "--apply"}, args...)...).CombinedOutput()
+		require.NoError(t, err, "%s", said)
+		return string(said)
+	}
+	require.Contains(t, repair(), "open: the transaction of producer "+fmt.Sprint(first.ProducerID()))
+	require.NoError(t, kafka.Start(ctx))
+	require.Zero(t, stable(), "readers of committed records wait")
+	require.NoError(t, kafka.Stop(ctx))
+
+	require.Contains(t, repair("--abort", fmt.Sprint(first.ProducerID())), "with a marker at offset 3")
+	require.NoError(t, kafka.Start(ctx))
+	require.Equal(t, int64(4), stable())
+	consumer := shared.install.Java("org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", kafka.Addr(),
+		"--topic", "hanging", "--from-beginning", "--isolation-level", "read_committed", "--max-messages", "1", "--timeout-ms", "60000")
+	read, err := consumer.Output()
+	require.NoError(t, err)
+	require.Equal(t, "behind\n", string(read), "what was aborted is skipped")
+
+	require.NoError(t, c.BeginTransaction(), "the producer goes on")
+	next := &kgo.Record{Topic: "hanging", Value: []byte("next")}
+	require.NoError(t, c.ProduceSync(ctx, next).FirstErr())
+	require.NoError(t, c.EndTransaction(ctx, kgo.TryCommit))
+	committed, err := kgo.NewClient(kgo.SeedBrokers(kafka.Addr()), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"hanging": {0: kgo.NewOffset().At(3)}}))
+	require.NoError(t, err)
+	defer committed.Close()
+	fetched := committed.PollFetches(ctx)
+	require.NoError(t, fetched.Err())
+	require.Equal(t, "next", string(fetched.Records()[0].Value))
+	require.NoError(t, kafka.Stop(ctx))
 }

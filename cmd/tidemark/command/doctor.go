@@ -42,8 +42,9 @@ func newDoctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Check the machine, the data directory and the addresses of a server",
 		Long: `Check what commonly goes wrong, for a server with the same flags, environment and file, whether it runs or not: that what
-is advertised answers and is the same server, that the data directory can be written, on which file system it is and how
-fast that syncs, free space, descriptors, memory and the clock. It changes nothing but a small file that it removes again.
+is advertised answers and is the same server, that the data directory can be written, whether its journal is sound and what
+is kept in quarantine, on which file system it is and how fast that syncs, free space, descriptors, memory and the clock. It
+changes nothing but a small file that it removes again.
 
 The exit code is 1 if a check fails; warnings do not change it.`,
 		Example: `  tidemark doctor
@@ -77,6 +78,7 @@ The exit code is 1 if a check fails; warnings do not change it.`,
 func examine(ctx context.Context, s config.Server) []finding {
 	var all []finding
 	all = append(all, examineData(s.DataDir)...)
+	all = append(all, examineJournal(ctx, s.DataDir)...)
 	all = append(all, examineDescriptors(descriptorLimit()), examineMemory(machineLimits(s)))
 	all = append(all, examineClock(s.DataDir, time.Now())...)
 	all = append(all, examineKafka(ctx, s)...)

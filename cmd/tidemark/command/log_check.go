@@ -1,8 +1,11 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -22,10 +25,12 @@ func newLogCheck() *cobra.Command {
 		Aliases: []string{"verify"},
 		Short:   "Verify every byte of partitions, and say what a start would repair",
 		Long: `Verify partitions: every batch's checksum and offsets, every index entry, epochs and producer state. PATH is a
-partition's directory, or a data directory for all partitions in it.
+partition's directory, or a data directory for all partitions in it. Of the data directory, the files are verified that its
+partitions share: checkpoints, and the journals, of which it is told what they hold for which partition.
 
-Each log is opened as the server would after a crash, in memory over the files, so that what recovery would cut or
-rebuild is told and nothing is written. The exit code is 1 if anything is wrong.`,
+Each log is opened as the server would after a crash, in memory over the files and with the journal put back, so that what
+recovery would cut or rebuild is told and nothing is written. A transaction that is open is told, and is wrong if a repair has
+taken out offsets behind its beginning. The exit code is 1 if anything is wrong.`,
 		Example: `  tidemark log check tidemark-data
   tidemark log check /backup/orders-0 --output json`,
 		Args: atLeastOne("PATH"),
@@ -36,49 +41,33 @@ rebuild is told and nothing is written. The exit code is 1 if anything is wrong.
 		if err != nil {
 			return err
 		}
-		var checked []checkedLog
+		run := &checkRun{told: c.ErrOrStderr(), checked: []checkedLog{}}
+		if !asJSON {
+			run.out = c.OutOrStdout()
+		}
 		for _, path := range paths {
-			warnOfJournal(c, path)
-			if shared, damaged := checkShared(path); damaged {
-				checked = append(checked, shared)
-				if !asJSON {
-					shared.print(c)
-				}
-			}
-			dirs, err := partitionDirs(path)
-			if err != nil {
+			if err := run.path(c.Context(), path); err != nil {
 				return err
-			}
-			for _, dir := range dirs {
-				result := checkLog(vfs.OS(), dir)
-				checked = append(checked, result)
-				if !asJSON {
-					result.print(c)
-				}
 			}
 		}
 		if asJSON {
-			if err := writeJSON(c.OutOrStdout(), checked); err != nil {
+			if err := writeJSON(c.OutOrStdout(), run.checked); err != nil {
 				return err
 			}
 		}
-		return verdict(checked)
+		return run.verdict()
 	}
 	return c
 }
 
-// warnOfJournal tells of a journal in a data directory, or beside a partition's: what it has of a log is not in its files.
-func warnOfJournal(c *cobra.Command, path string) {
-	for _, dir := range []string{path, filepath.Dir(filepath.Clean(path))} {
-		name := filepath.Join(dir, node.JournalFile)
-		if _, err := vfs.OS().Stat(name); err == nil {
-			fmt.Fprintf(c.ErrOrStderr(), "%s: a start puts back what is in it, so logs may end later than is told here\n", name)
-			return
-		}
-	}
+// checkRun is one call of the command.
+type checkRun struct {
+	out     io.Writer // where each result goes at once; nil: nowhere
+	told    io.Writer
+	checked []checkedLog
 }
 
-// checkedLog is what the check of one log found.
+// checkedLog is what the check of one log, or of a file that logs share, found.
 type checkedLog struct {
 	Dir      string   `json:"dir"`
 	Start    int64    `json:"start_offset"`
@@ -86,58 +75,195 @@ type checkedLog struct {
 	Bytes    int64    `json:"bytes"`
 	Repairs  []string `json:"repairs"`  // what a start would cut or rebuild
 	Problems []string `json:"problems"` // what no start can mend
+	Notes    []string `json:"notes"`    // what is not wrong, and good to know
 	Kept     int      `json:"kept"`     // files in the quarantine, which are no part of the log
+
+	// Journal is what a journal holds; nil: it is none.
+	Journal []journaledRecords `json:"journal,omitempty"`
+
+	shared bool // it is no log
+}
+
+func newCheckedLog(dir string) checkedLog {
+	return checkedLog{Dir: dir, Repairs: []string{}, Problems: []string{}, Notes: []string{}}
+}
+
+func newSharedFile(name string) checkedLog {
+	result := newCheckedLog(name)
+	result.shared = true
+	return result
 }
 
 func (r checkedLog) ok() bool { return len(r.Problems) == 0 && len(r.Repairs) == 0 }
 
-func (r checkedLog) print(c *cobra.Command) {
+func (r checkedLog) print(w io.Writer) {
 	state := "ok"
 	if !r.ok() {
 		state = "NOT OK"
 	}
-	fmt.Fprintf(c.OutOrStdout(), "%s  %s  offsets %d to %d  %s\n", r.Dir, state, r.Start, r.End, size(r.Bytes))
+	switch {
+	case r.Journal != nil:
+		fmt.Fprintf(w, "%s  %s  %s of records\n", r.Dir, state, size(r.Bytes))
+		printJournaled(w, r.Journal)
+	case r.shared:
+		fmt.Fprintf(w, "%s  %s\n", r.Dir, state)
+	default:
+		fmt.Fprintf(w, "%s  %s  offsets %d to %d  %s\n", r.Dir, state, r.Start, r.End, size(r.Bytes))
+	}
 	for _, text := range r.Repairs {
-		fmt.Fprintf(c.OutOrStdout(), "  a start would repair: %s\n", text)
+		fmt.Fprintf(w, "  a start would repair: %s\n", text)
 	}
 	for _, text := range r.Problems {
-		fmt.Fprintf(c.OutOrStdout(), "  problem: %s\n", text)
+		fmt.Fprintf(w, "  problem: %s\n", text)
+	}
+	for _, text := range r.Notes {
+		fmt.Fprintf(w, "  note: %s\n", text)
 	}
 	if r.Kept > 0 {
-		fmt.Fprintf(c.OutOrStdout(), "  %s in the quarantine, which the log does without\n", plural(r.Kept, "file"))
+		fmt.Fprintf(w, "  %s in the quarantine, which the log does without\n", plural(r.Kept, "file"))
 	}
 }
 
-// checkShared looks at the files that the partitions of a data directory share, and reports whether any is damaged.
-func checkShared(path string) (checkedLog, bool) {
-	result := checkedLog{Dir: path, Repairs: []string{}, Problems: []string{}}
-	if !node.IsDataDir(path) {
-		return result, false
+// add takes in a result.
+func (k *checkRun) add(result checkedLog) {
+	k.checked = append(k.checked, result)
+	if k.out != nil {
+		result.print(k.out)
 	}
-	_, err := logdir.ReadCheckpoints(vfs.OS(), path)
-	if err == nil {
-		return result, false
-	}
-	result.Repairs = append(result.Repairs, strings.Split(err.Error(), "\n")...)
-	return result, true
 }
 
-func verdict(checked []checkedLog) error {
-	bad := 0
-	for _, r := range checked {
+// path checks a partition, or all of a data directory.
+func (k *checkRun) path(ctx context.Context, path string) error {
+	dirs, err := partitionDirs(path)
+	if err != nil {
+		return err
+	}
+	data, err := k.data(ctx, path)
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if isDeleted(dir) {
+			continue
+		}
+		fsys, proven := vfs.OS(), int64(0)
+		if data != nil {
+			fsys, proven = data.FS(), data.Proven(filepath.Base(dir))
+		}
+		k.add(checkLog(fsys, dir, proven))
+	}
+	return nil
+}
+
+// data checks what the partitions of a data directory share, and returns its files as a start would make them. nil: there is no
+// data directory, or a server has it.
+func (k *checkRun) data(ctx context.Context, path string) (*node.StoppedDir, error) {
+	_, dir, err := dataDirOf(path)
+	if err != nil || dir == "" {
+		return nil, err
+	}
+	var left []string
+	data, err := node.TakeStopped(ctx, dir, false, func(file, reason string) {
+		left = append(left, fmt.Sprintf("what it has of %s is not put back: %s", file, reason))
+	})
+	switch {
+	case errors.Is(err, vfs.ErrLocked):
+		fmt.Fprintf(k.told, "%s: a server has it: its journal is not looked at, and what is being written may look damaged\n", dir)
+		if _, damage := logdir.ReadCheckpoints(vfs.OS(), dir); damage != nil {
+			k.add(damagedCheckpoints(dir, damage))
+		}
+		return nil, nil
+	case ctx.Err() != nil:
+		return nil, err
+	case err != nil:
+		result := newSharedFile(dir)
+		result.Problems = append(result.Problems, strings.Split(err.Error(), "\n")...)
+		k.add(result)
+		return nil, nil
+	}
+	if damage := data.Damage(); damage != nil {
+		k.add(damagedCheckpoints(dir, damage))
+	}
+	err = k.journals(data, left)
+	return data, errors.Join(err, data.Close()) // its view of the files stays
+}
+
+// damagedCheckpoints is the result for checkpoint files that cannot be read. Damaged ones are made again by a start, those of a newer
+// version are not.
+func damagedCheckpoints(dir string, damage error) checkedLog {
+	result := newSharedFile(dir)
+	for _, err := range each(damage) {
+		var newer *logdir.VersionError
+		if errors.As(err, &newer) {
+			result.Problems = append(result.Problems, err.Error())
+		} else {
+			result.Repairs = append(result.Repairs, err.Error())
+		}
+	}
+	return result
+}
+
+// each returns the errors that were joined, or the error itself.
+func each(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	return []error{err}
+}
+
+// isDeleted reports whether a directory is that of a partition that is being deleted.
+func isDeleted(dir string) bool {
+	name, err := logdir.ParseDirName(filepath.Base(dir))
+	return err == nil && name.Role == logdir.Delete
+}
+
+func (k *checkRun) verdict() error {
+	bad, total := 0, 0
+	for _, r := range k.checked {
+		if !r.shared || !r.ok() {
+			total++
+		}
 		if !r.ok() {
 			bad++
 		}
 	}
 	if bad > 0 {
-		return fmt.Errorf("%d of %d log(s) are not as they should be", bad, len(checked))
+		return fmt.Errorf("%d of %d log(s) are not as they should be; 'tidemark log repair' says what it would do about them", bad, total)
 	}
 	return nil
+}
+
+// dataDirOf returns where a path really is, and the data directory that it is, or is a partition of; empty if there is none. The
+// lock is in that, whatever name led there: "." has no parent by its name, and a link has another one.
+func dataDirOf(path string) (real, dataDir string, err error) {
+	named, err := filepath.Abs(path)
+	if err != nil {
+		return "", "", err
+	}
+	real, err = filepath.EvalSymlinks(named)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", "", fmt.Errorf("%s is not there; name a partition's directory, or one that holds partitions", path)
+	}
+	if err != nil {
+		return "", "", err
+	}
+	for _, dir := range []string{real, filepath.Dir(real), filepath.Dir(named)} {
+		if node.IsDataDir(dir) {
+			return real, dir, nil
+		}
+	}
+	return real, "", nil
 }
 
 // partitionDirs returns the path itself if it is a partition's directory, or the partitions' directories in it.
 func partitionDirs(path string) ([]string, error) {
 	entries, err := vfs.OS().List(path)
+	if info, bad := vfs.OS().Stat(path); err != nil && bad == nil && !info.IsDir() {
+		return nil, fmt.Errorf("%s is a file; name the directory of its partition, %s", path, filepath.Dir(path))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -151,6 +277,9 @@ func partitionDirs(path string) ([]string, error) {
 		}
 		below, err := vfs.OS().List(filepath.Join(path, e.Name()))
 		if err != nil {
+			if _, bad := logdir.ParseDirName(e.Name()); bad != nil && errors.Is(err, fs.ErrPermission) {
+				continue // such as lost+found
+			}
 			return nil, err
 		}
 		for _, f := range below {
@@ -166,9 +295,10 @@ func partitionDirs(path string) ([]string, error) {
 	return dirs, nil
 }
 
-// checkLog opens the log over its files, without changing them, and checks it.
-func checkLog(fsys vfs.FS, dir string) checkedLog {
-	result := checkedLog{Dir: dir, Repairs: []string{}, Problems: []string{}}
+// checkLog opens the log over its files, without changing them, and checks it. What lies below proven is known to have been on
+// disk.
+func checkLog(fsys vfs.FS, dir string, proven int64) checkedLog {
+	result := newCheckedLog(dir)
 	env := kafkalog.NewEnv(kafkalog.EnvOptions{FS: overlay.New(fsys), Events: kafkalog.Events{
 		PartialBatch: func(e kafkalog.PartialBatchEvent) {
 			result.Repairs = append(result.Repairs, fmt.Sprintf("cut %s from %s at position %d, the log then ends at offset %d: %v",
@@ -177,14 +307,16 @@ func checkLog(fsys vfs.FS, dir string) checkedLog {
 		SetAside: func(e kafkalog.SetAsideEvent) {
 			result.Repairs = append(result.Repairs, fmt.Sprintf("make %s again: %v", e.File, e.Reason))
 		},
-		DamagedBatch: func(e kafkalog.DamagedBatchEvent) {
-			result.Problems = append(result.Problems, fmt.Sprintf("%s, position %d, offset %d: %v", e.File, e.Position, e.Offset,
-				e.Err))
-		},
 	}})
+	var lost []quarantine.Offsets
 	if sets, err := quarantine.In(fsys, dir).Sets(); err == nil {
 		for _, set := range sets {
 			result.Kept += len(set.Files)
+			for _, file := range set.Files {
+				if set.By == quarantine.ByRepair && file.Offsets != nil {
+					lost = append(lost, *file.Offsets)
+				}
+			}
 		}
 	}
 	var damaged *logdir.FormatError
@@ -196,16 +328,38 @@ func checkLog(fsys vfs.FS, dir string) checkedLog {
 		result.Problems = append(result.Problems, err.Error())
 	}
 	result.Repairs = append(result.Repairs, wrong...)
-	l, err := kafkalog.Open(env, dir, kafkalog.Options{})
+	l, err := kafkalog.Open(env, dir, kafkalog.Options{RecoveryPoint: proven})
 	if err == nil {
 		result.Start, result.End, result.Bytes = l.LogStart(), l.LogEnd(), l.Size()
 		for _, f := range l.Check() {
 			result.Problems = append(result.Problems, f.String())
 		}
+		result.transactions(l.ActiveProducers(), lost)
 		err = l.Close()
 	}
 	if err = errors.Join(err, env.Close()); err != nil {
 		result.Problems = append(result.Problems, err.Error())
 	}
 	return result
+}
+
+// transactions tells of those that are open, given what repairs have taken out of the log.
+func (r *checkedLog) transactions(producers []kafkalog.ActiveProducer, lost []quarantine.Offsets) {
+	for _, p := range producers {
+		if p.TxnStartOffset < 0 {
+			continue
+		}
+		text := fmt.Sprintf("the transaction of producer %d, epoch %d, is open from offset %d, where read_committed consumers wait",
+			p.ProducerID, p.ProducerEpoch, p.TxnStartOffset)
+		behind := false
+		for _, o := range lost {
+			behind = behind || o.Next > o.First && o.First > p.TxnStartOffset
+		}
+		if !behind {
+			r.Notes = append(r.Notes, text+" until it ends")
+			continue
+		}
+		r.Problems = append(r.Problems, fmt.Sprintf("%s for ever if its end was among what a repair has taken out: "+
+			"'tidemark log repair %s --abort %d' says how to end it", text, r.Dir, p.ProducerID))
+	}
 }

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-io/tidemark/kafkalog"
-	"github.com/tidemark-io/tidemark/logdir"
 	"github.com/tidemark-io/tidemark/node"
 	"github.com/tidemark-io/tidemark/vfs"
 	"github.com/tidemark-io/tidemark/vfs/overlay"
@@ -38,6 +36,12 @@ Without --apply nothing is written. What is done about each thing that is wrong 
 Offsets that are lost have no records any more, and are not given to others. Consumers that come to them go on behind them,
 without an error.
 
+The end of a transaction may be among what is lost. If the files show what it was, its marker is put back at its own offset.
+If not, the transaction stays open, and read_committed consumers wait at its beginning for ever: it is told with its producer
+and first offset, as is any other that is open. --abort PRODUCER-ID, or --abort all, ends open transactions with abort markers
+behind the end of the log, also of logs that are sound otherwise. That is up to you: records of a transaction that had been
+committed are then not read by read_committed consumers, and a transaction that a running cluster goes on with is torn apart.
+
 Nothing is thrown away. What a log loses is first put into the directory 'quarantine' in the partition's own, with a manifest
 (a .json file) that says from where, which offsets, and why; it is on disk before anything of the log is changed. A repair that
 is cut short is finished by the next one. The next start of the server checks what it finds and begins new leader epochs.
@@ -47,29 +51,41 @@ The exit code is 0 if nothing was wrong, or all of it was repaired; 3 if there i
 failed.`,
 		Example: `  tidemark log repair /var/lib/tidemark
   tidemark log repair /var/lib/tidemark/orders-0 --apply
+  tidemark log repair /var/lib/tidemark/orders-0 --abort 4711 --apply
   tidemark log repair /var/lib/tidemark --output json`,
 		Args: atLeastOne("PATH"),
 	}
 	var apply bool
+	var abort []string
 	c.Flags().BoolVar(&apply, "apply", false, "do it; without it nothing is changed")
+	c.Flags().StringSliceVar(&abort, "abort", nil, "abort the open transactions of these `PRODUCER-ID,...`, or of all")
 	output := addOutputFlag(c)
 	c.RunE = func(c *cobra.Command, paths []string) error {
 		asJSON, err := output.json(c)
 		if err != nil {
 			return err
 		}
-		run := &repairRun{apply: apply, told: c.ErrOrStderr(), repaired: []repairedLog{}}
-		for _, path := range paths {
-			if err := run.path(c.Context(), path); err != nil {
-				return err
-			}
+		run := &repairRun{apply: apply, told: c.ErrOrStderr(), bar: &bytesBar{w: c.ErrOrStderr()}, repaired: []repairedLog{}}
+		if run.abort, err = producersToAbort(c, abort); err != nil {
+			return err
 		}
+		for i := 0; i < len(paths) && err == nil; i++ {
+			err = run.path(c.Context(), paths[i])
+			run.bar.end()
+		}
+		if err != nil && len(run.repaired) == 0 {
+			return err
+		}
+		run.abort.tellUnknown(run.told) // what was done is told, also when something else failed
 		if asJSON {
-			err = writeJSON(c.OutOrStdout(), run.repaired)
+			err = errors.Join(err, writeJSON(c.OutOrStdout(), run.repaired))
 		} else {
-			err = run.print(c.OutOrStdout())
+			err = errors.Join(err, run.print(c.OutOrStdout()))
 		}
-		return errors.Join(err, run.verdict())
+		if err != nil {
+			return err
+		}
+		return run.verdict()
 	}
 	return c
 }
@@ -93,6 +109,9 @@ type repairedLog struct {
 	Notes    []string     `json:"notes"`
 	Problems []string     `json:"problems"`
 	Kept     []string     `json:"kept"` // where what the log lost is kept
+
+	// Transactions are those whose end is lost, or that are open.
+	Transactions []repairTransaction `json:"transactions"`
 }
 
 // repairStep is a [kafkalog.RepairStep] for programs.
@@ -110,22 +129,16 @@ type repairStep struct {
 // repairRun is one call of the command.
 type repairRun struct {
 	apply    bool
+	abort    *abortChoice
 	told     io.Writer
+	bar      *bytesBar
 	repaired []repairedLog
 	journal  error // what was not put back of journals
 }
 
 // path repairs a partition, or all of a data directory.
 func (r *repairRun) path(ctx context.Context, path string) (err error) {
-	// The lock is in the directory, whatever name led there: "." has no parent by its name, and a link has another one.
-	named, err := filepath.Abs(path)
-	if err != nil {
-		return err
-	}
-	real, err := filepath.EvalSymlinks(named)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s is not there; name a partition's directory, or one that holds partitions", path)
-	}
+	real, dataDir, err := dataDirOf(path)
 	if err != nil {
 		return err
 	}
@@ -134,30 +147,17 @@ func (r *repairRun) path(ctx context.Context, path string) (err error) {
 		return err
 	}
 	var data *node.StoppedDir
-	for _, dir := range []string{real, filepath.Dir(real), filepath.Dir(named)} {
-		if data != nil || !node.IsDataDir(dir) {
-			continue
-		}
-		data, err = node.TakeStopped(ctx, dir, r.apply, func(file, reason string) {
-			fmt.Fprintf(r.told, "%s: what the journal has of it was not put back: %s\n", file, reason)
-		})
-		if errors.Is(err, vfs.ErrLocked) {
-			return fmt.Errorf("%w: stop the server that has %s first", err, dir)
-		}
-		if err != nil {
+	if dataDir != "" {
+		if data, err = r.take(ctx, dataDir); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, data.Close()) }()
-		if problem := data.JournalProblem(); problem != nil {
-			r.journal = errors.Join(r.journal, problem)
-			fmt.Fprintln(r.told, problem)
-		}
-		if damage := data.Damage(); damage != nil {
-			fmt.Fprintf(r.told, "%v\nthe next start keeps aside what of these is damaged, and makes it again\n", damage)
-		}
 	}
 	for _, dir := range dirs {
-		if parsed, err := logdir.ParseDirName(filepath.Base(dir)); err == nil && parsed.Role == logdir.Delete {
+		r.bar.add(recordBytes(dir))
+	}
+	for _, dir := range dirs {
+		if isDeleted(dir) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
@@ -168,20 +168,50 @@ func (r *repairRun) path(ctx context.Context, path string) (err error) {
 	return nil
 }
 
+// take takes the data directory, and tells what is wrong with what its partitions share.
+func (r *repairRun) take(ctx context.Context, dir string) (*node.StoppedDir, error) {
+	data, err := node.TakeStopped(ctx, dir, r.apply, func(file, reason string) {
+		fmt.Fprintf(r.told, "%s: what the journal has of it was not put back: %s\n", file, reason)
+	})
+	if err != nil {
+		return nil, explainTaking(dir, err)
+	}
+	if problem := data.JournalProblem(); problem != nil {
+		r.journal = errors.Join(r.journal, problem)
+		fmt.Fprintln(r.told, problem)
+	}
+	if damage := data.Damage(); damage != nil {
+		told := damagedCheckpoints(dir, damage)
+		for _, text := range told.Repairs {
+			fmt.Fprintf(r.told, "%s; the next start keeps it aside and makes it again\n", text)
+		}
+		for _, text := range told.Problems {
+			fmt.Fprintf(r.told, "%s; what it says is not known here, and a start of this version refuses it\n", text)
+		}
+	}
+	return data, nil
+}
+
 // repair plans the repair of one log, and does it.
 func (r *repairRun) repair(dir string, data *node.StoppedDir) repairedLog {
 	var fsys vfs.FS = overlay.New(vfs.OS())
 	if r.apply {
 		fsys = vfs.OS()
 	}
-	var o kafkalog.RepairOptions
+	o := kafkalog.RepairOptions{Abort: r.abort.has, Progress: r.bar.more}
 	if data != nil {
 		fsys = data.FS()
 		o.Flushed, o.Visible, o.LogStart = data.Checkpointed(filepath.Base(dir))
 	}
-	result := repairedLog{Dir: dir, Steps: []repairStep{}, Notes: []string{}, Problems: []string{}, Kept: []string{}}
+	result := repairedLog{
+		Dir: dir, Steps: []repairStep{}, Notes: []string{}, Problems: []string{}, Kept: []string{}, Transactions: []repairTransaction{},
+	}
 	fail := func(err error) repairedLog {
-		result.State, result.Problems = repairFailed, append(result.Problems, err.Error())
+		text := err.Error()
+		if vfs.IsNoSpace(err) {
+			text += "; a repair first keeps what the log is about to lose: make room, and repair it again, which goes on where this one stopped"
+		}
+		result.State, result.Problems = repairFailed, append(result.Problems, text)
 		return result
 	}
 	plan, err := kafkalog.PlanRepair(fsys, dir, o)
@@ -194,6 +224,9 @@ func (r *repairRun) repair(dir string, data *node.StoppedDir) repairedLog {
 			string(s.Action), s.File, s.Reason, s.Position, s.Bytes, s.First, s.Next, s.Records,
 		})
 	}
+	for _, t := range plan.Transactions {
+		result.Transactions = append(result.Transactions, newRepairTransaction(t))
+	}
 	result.Notes = append(result.Notes, plan.Notes...)
 	for _, err := range plan.Unrepairable {
 		result.Problems = append(result.Problems, err.Error())
@@ -201,7 +234,7 @@ func (r *repairRun) repair(dir string, data *node.StoppedDir) repairedLog {
 	switch {
 	case len(plan.Unrepairable) > 0:
 		result.State = repairUnrepairable
-	case len(plan.Steps) == 0:
+	case !plan.Changes():
 		result.State = repairSound
 	case !r.apply:
 		result.State = repairWouldChange
@@ -211,6 +244,7 @@ func (r *repairRun) repair(dir string, data *node.StoppedDir) repairedLog {
 				return fail(err)
 			}
 		}
+		r.bar.add(recordBytes(dir)) // which are read again
 		kept, err := plan.Apply()
 		result.Kept = append(result.Kept, kept...)
 		if err != nil {
@@ -227,7 +261,7 @@ func (r *repairRun) print(w io.Writer) error {
 	counts := map[string]int{}
 	for _, l := range r.repaired {
 		counts[l.State]++
-		if l.State != repairSound || len(l.Notes) > 0 {
+		if l.State != repairSound || len(l.Notes) > 0 || len(l.Transactions) > 0 {
 			l.print(&b)
 		}
 	}
@@ -247,12 +281,19 @@ func (r *repairRun) print(w io.Writer) error {
 
 func (l repairedLog) print(w io.Writer) {
 	fmt.Fprintf(w, "%s  %s", l.Dir, l.State)
-	if l.State != repairFailed {
+	switch l.State {
+	case repairFailed:
+	case repairSound:
+		fmt.Fprintf(w, "; offsets %d to %d", l.Start, l.End)
+	default:
 		fmt.Fprintf(w, "; offsets %d to %d when that is done", l.Start, l.End)
 	}
 	fmt.Fprintln(w)
 	for _, s := range l.Steps {
 		s.print(w)
+	}
+	for _, t := range l.Transactions {
+		t.print(w, l.State == repairDone)
 	}
 	for _, text := range l.Notes {
 		fmt.Fprintf(w, "  note: %s\n", text)

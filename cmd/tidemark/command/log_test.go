@@ -46,11 +46,6 @@ func TestU08_ALogIsDumpedAndChecked(t *testing.T) {
 
 	require.Regexp(t, `^`+dir+`  ok  offsets 0 to 3  \d+ B\n$`, done(t, "", "log", "check", dir))
 	require.Contains(t, done(t, "", "log", "check", filepath.Dir(dir), "-o", "json"), `"problems": []`)
-	journal := filepath.Join(filepath.Dir(dir), "tidemark.journal")
-	require.NoError(t, os.WriteFile(journal, nil, 0o600))
-	for _, path := range []string{dir, filepath.Dir(dir)} {
-		require.Contains(t, tidemark(t, "", "log", "check", path).Err, journal+": a start puts back")
-	}
 }
 
 func TestU08_U24_ADamagedLogIsExitCodeOneAndIsNotChanged(t *testing.T) {

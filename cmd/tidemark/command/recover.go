@@ -66,9 +66,12 @@ Without --execute nothing is changed: what would be made is told. With metadata 
 		if errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("%w: there is metadata, so nothing is to be recovered; 'tidemark meta check' says whether it is whole", err)
 		}
+		if errors.Is(err, node.ErrNothingToRecover) {
+			return fmt.Errorf("%w; name the data directory with --data-dir, or the bucket of streams with --store", err)
+		}
 		var lost *node.StreamsLostError
 		if err != nil && !errors.As(err, &lost) {
-			return err
+			return explainTaking(loaded.Server.DataDir, err)
 		}
 		report := recoverReport{RecoverPlan: plan, Executed: o.Execute && err == nil, leaveOut: o.LeaveOut}
 		write := func() error { return report.print(c.OutOrStdout()) }
@@ -142,9 +145,7 @@ func (r recoverReport) print(w io.Writer) error {
 	for _, problem := range problems {
 		text += problem
 	}
-	for _, l := range r.Left {
-		text += fmt.Sprintf("  left: %s: %s\n", l.Dir, l.Reason)
-	}
+	text += toldDirectories(r.Left, r.Problems)
 	if err := r.printStreams(w); err != nil {
 		return err
 	}
@@ -159,6 +160,17 @@ func (r recoverReport) print(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, text)
 	return err
+}
+
+// toldDirectories are lines about the directories that are left, and about what is wrong in the data directory.
+func toldDirectories(left []node.LeftDirectory, problems []string) (text string) {
+	for _, l := range left {
+		text += fmt.Sprintf("  left: %s: %s\n", l.Dir, l.Reason)
+	}
+	for _, problem := range problems {
+		text += fmt.Sprintf("  damaged: %s\n", problem)
+	}
+	return text
 }
 
 // printStreams prints what the bucket tells.

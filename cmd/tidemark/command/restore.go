@@ -60,7 +60,7 @@ start when a node epoch would be given out again.`,
 			return fmt.Errorf("%s is there, and a restore replaces nothing: move it away first", target)
 		}
 		if err != nil {
-			return err
+			return explainTaking(target.DataDir, err)
 		}
 		report := restoreReport{RestorePlan: plan, Executed: o.Execute}
 		if asJSON {
@@ -99,6 +99,7 @@ func (r restoreReport) print(w io.Writer) error {
 		r.Partitions, r.NextProducerID)
 	text += someOf("partition(s) have no directory and begin empty", r.Missing)
 	text += someOf("director(ies) are unknown to the backup; a start moves them aside", r.Unknown)
+	text += toldDirectories(r.Left, r.Problems)
 	if !r.Executed {
 		text += "nothing was changed; --execute does it\n"
 	}

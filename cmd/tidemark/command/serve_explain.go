@@ -40,6 +40,19 @@ func explainStart(server config.Server, err error) error {
 	return err
 }
 
+// explainTaking says what to do about the ways in which a tool commonly fails to take the data directory of a stopped server.
+func explainTaking(dir string, err error) error {
+	var file *fs.PathError
+	var cause syscall.Errno
+	switch {
+	case errors.Is(err, vfs.ErrLocked):
+		return fmt.Errorf("%w: stop the server that has %s first", err, dir)
+	case errors.As(err, &file) && errors.As(err, &cause):
+		return explainDirectory(dir, file.Path, cause, err)
+	}
+	return err
+}
+
 // explainListen says what to do about an address that cannot be listened on.
 func explainListen(server config.Server, failed *net.OpError, err error) error {
 	var lookup *net.DNSError

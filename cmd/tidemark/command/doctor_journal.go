@@ -1,0 +1,59 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/tidemark-io/tidemark/node"
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
+// examineJournal looks at the journals of a data directory that no server has. What a running one has in its own it knows itself.
+func examineJournal(ctx context.Context, dataDir string) []finding {
+	const check = "journal"
+	if !node.IsDataDir(dataDir) {
+		return nil
+	}
+	var left []string
+	data, err := node.TakeStopped(ctx, dataDir, false, func(file, reason string) { left = append(left, file+": "+reason) })
+	switch {
+	case errors.Is(err, vfs.ErrLocked):
+		return []finding{okay(check, "a server has it")}
+	case err != nil:
+		return []finding{fail(check, "%v", err)}
+	}
+	var found []finding
+	partitions := 0
+	for _, j := range data.Journals() {
+		partitions += len(j.Held)
+		switch {
+		case data.StoppedInOrder():
+		case j.Problem != nil:
+			found = append(found, fail(check, "%v; a start puts back what is in front of the damage", j.Problem))
+		case j.Waits:
+			found = append(found, fail(check, "%s waits for space: make room, and start the server", j.File))
+		}
+	}
+	if len(left) > 0 && !data.StoppedInOrder() {
+		found = append(found, fail(check, "a start does not put all of it back: %s", strings.Join(left, "; ")))
+	}
+	names, err := data.LeftJournals()
+	if err = errors.Join(err, data.Close()); err != nil {
+		found = append(found, fail(check, "%v", err))
+	}
+	if len(names) > 0 {
+		found = append(found, warn(check, "%s: not all of it was put back, and nothing reads it any more; 'tidemark log check' told why. "+
+			"Remove it once nobody needs it", strings.Join(names, ", ")))
+	}
+	if len(found) > 0 {
+		return found
+	}
+	if files, bytes := data.PutBack(); files > 0 {
+		return []finding{okay(check, "the next start puts back %s that %s lost", size(bytes), plural(files, "segment"))}
+	}
+	if partitions > 0 {
+		return []finding{okay(check, "the logs have all that it holds")}
+	}
+	return []finding{okay(check, "there is none, or nothing in it")}
+}

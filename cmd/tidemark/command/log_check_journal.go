@@ -1,0 +1,82 @@
+package command
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/tidemark-io/tidemark/node"
+)
+
+// journaledRecords are records of one segment of a partition in a journal.
+type journaledRecords struct {
+	Dir     string `json:"dir"` // of the partition, by its name; empty: there is none
+	TopicID string `json:"topic_id"`
+	Index   int32  `json:"partition"`
+	Segment int64  `json:"segment"`
+	First   int64  `json:"first_offset"`
+	Next    int64  `json:"next_offset"`
+	Bytes   int64  `json:"bytes"`
+}
+
+// name says whose the records are.
+func (j journaledRecords) name() string {
+	if j.Dir == "" {
+		return fmt.Sprintf("partition %d of topic id %s, of which there is no directory", j.Index, j.TopicID)
+	}
+	return j.Dir
+}
+
+// printedPartitions is how many partitions of a journal are told to people.
+const printedPartitions = 20
+
+func printJournaled(w io.Writer, all []journaledRecords) {
+	for _, j := range all[:min(len(all), printedPartitions)] {
+		fmt.Fprintf(w, "  holds of %s: %s", j.name(), size(j.Bytes))
+		if j.Next > j.First {
+			fmt.Fprintf(w, ", offsets %d to %d", j.First, j.Next-1)
+		}
+		fmt.Fprintln(w)
+	}
+	if more := len(all) - printedPartitions; more > 0 {
+		fmt.Fprintf(w, "  and of %s more segment(s); --output json names them\n", count(more))
+	}
+}
+
+// journals tells of the journals of a data directory. left is what a start would leave alone of them.
+func (k *checkRun) journals(data *node.StoppedDir, left []string) error {
+	for i, found := range data.Journals() {
+		result := newSharedFile(found.File)
+		result.Journal = []journaledRecords{}
+		for _, h := range found.Held {
+			result.Bytes += h.Bytes
+			result.Journal = append(result.Journal, journaledRecords{h.Dir, h.TopicID, h.Index, h.Segment, h.First, h.Next, h.Bytes})
+		}
+		last := i+1 == len(data.Journals())
+		switch {
+		case data.StoppedInOrder():
+			result.Notes = append(result.Notes, "the last stop was in order: the logs have all of it, and a start removes it")
+		case found.Problem != nil:
+			result.Problems = append(result.Problems, fmt.Sprintf("%v; a start puts back what is in front of the damage. Records that were "+
+				"acknowledged just before the stop may be lost", found.Problem))
+		case found.Waits:
+			result.Problems = append(result.Problems, "a full disk kept it from being put back, and its partitions are offline until it is: "+
+				"make room, and start the server")
+		}
+		if last && !data.StoppedInOrder() {
+			result.Problems = append(result.Problems, left...)
+			files, bytes := data.PutBack()
+			if files == 0 {
+				result.Notes = append(result.Notes, "the logs have all of it that can be put back")
+			} else {
+				result.Notes = append(result.Notes, fmt.Sprintf("%s of it, of %s, is missing in the logs; a start puts that back, and it is "+
+					"counted among their records here", size(bytes), plural(files, "segment")))
+			}
+		}
+		k.add(result)
+	}
+	names, err := data.LeftJournals()
+	for _, name := range names {
+		fmt.Fprintf(k.told, "%s is kept since not all of it was put back; nothing reads it any more\n", name)
+	}
+	return err
+}

@@ -1,0 +1,133 @@
+package command
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-io/tidemark/batch"
+	"github.com/tidemark-io/tidemark/logdir"
+	"github.com/tidemark-io/tidemark/node"
+	"github.com/tidemark-io/tidemark/partition/journal"
+	"github.com/tidemark-io/tidemark/vfs"
+)
+
+// journalLast moves the last record of t-0 into the journal, as a power cut leaves it, and returns the journal's path.
+func journalLast(t *testing.T, dataDir string) string {
+	t.Helper()
+	segment := filepath.Join(dataDir, "t-0", "00000000000000000000.log")
+	data, err := os.ReadFile(segment)
+	require.NoError(t, err)
+	position := 0
+	for rest := data; len(rest) > 0; {
+		one, after, err := batch.Next(rest)
+		require.NoError(t, err)
+		if rest = after; len(rest) > 0 {
+			position += len(one)
+		}
+	}
+	m, err := logdir.ReadMetadata(vfs.OS(), filepath.Join(dataDir, "t-0"))
+	require.NoError(t, err)
+	w := journal.NewWriter(journal.Options{FS: vfs.OS(), Dir: dataDir, Bytes: 64 << 10})
+	for range 2 {
+		_, err = w.Begin(1000)
+		require.NoError(t, err)
+		require.NoError(t, w.Add(journal.Entry{Key: journal.Key{Topic: m.TopicID}, Position: int64(position)}, len(data)-position,
+			func(b []byte) ([]byte, error) { return append(b, data[position:]...), nil }))
+		require.NoError(t, w.Commit())
+	}
+	require.NoError(t, w.Close())
+	require.NoError(t, os.Truncate(segment, int64(position)))
+	return filepath.Join(dataDir, node.JournalFile)
+}
+
+func TestU08_ACheckTellsWhatTheJournalHoldsAndThatItIsDamaged(t *testing.T) {
+	dataDir := storedLines(t, "zero", "one", "two")
+	file := journalLast(t, dataDir)
+	require.Contains(t, done(t, "", "log", "check", filepath.Join(dataDir, "t-0")), "the last stop was in order")
+	require.NoError(t, os.Remove(filepath.Join(dataDir, ".kafka_cleanshutdown")))
+	before := onTree(t, dataDir)
+	for _, path := range []string{dataDir, filepath.Join(dataDir, "t-0")} {
+		out := done(t, "", "log", "check", path)
+		require.Regexp(t, file+`  ok  \d+ B of records\n  holds of t-0: \d+ B, offsets 2 to 2\n`, out)
+		require.Regexp(t, `  note: \d+ B of it, of 1 segment, is missing in the logs; a start puts that back`, out)
+		require.Contains(t, out, "t-0  ok  offsets 0 to 3", "with the journal put back")
+	}
+	var checked []checkedLog
+	require.NoError(t, json.Unmarshal([]byte(done(t, "", "log", "check", dataDir, "-o", "json")), &checked))
+	require.Equal(t, file, checked[0].Dir)
+	require.Equal(t, int64(3), checked[0].Journal[0].Next)
+	require.Equal(t, "t-0", checked[0].Journal[0].Dir)
+	found, _ := diagnosed(t, "--data-dir", dataDir)
+	require.Contains(t, found["journal"][0].Detail, "the next start puts back")
+	require.Equal(t, statusOK, found["journal"][0].Status)
+	require.Equal(t, before, onTree(t, dataDir))
+
+	require.NoError(t, os.WriteFile(file+".left-1", nil, 0o600))
+	flipAt(t, file, 512+30) // in the first round
+	got := tidemark(t, "", "log", "check", dataDir)
+	require.Equal(t, ExitFailed, got.Code)
+	require.Contains(t, got.Out, file+"  NOT OK  ")
+	require.Contains(t, got.Out, "  problem: "+file+": damaged at byte 512")
+	require.Contains(t, got.Err, "tidemark.journal.left-1 is kept since not all of it was put back")
+	require.Contains(t, got.Err, "1 of 2 log(s) are not as they should be")
+	found, got = diagnosed(t, "--data-dir", dataDir)
+	require.Equal(t, ExitFailed, got.Code)
+	require.Equal(t, statusFail, found["journal"][0].Status)
+	require.Equal(t, statusWarn, found["journal"][1].Status)
+
+	require.NoError(t, os.Rename(file, file+".waiting-1"))
+	flipAt(t, file+".waiting-1", 512+30)
+	got = tidemark(t, "", "log", "check", dataDir)
+	require.Contains(t, got.Out, file+".waiting-1  NOT OK  ")
+	require.Contains(t, got.Out, "  problem: a full disk kept it from being put back")
+}
+
+func TestACheckOfADirectoryInUseSaysSo(t *testing.T) {
+	dataDir := storedLines(t, "zero")
+	lock, err := vfs.OS().Lock(filepath.Join(dataDir, ".lock"))
+	require.NoError(t, err)
+	got := tidemark(t, "", "log", "check", dataDir)
+	require.Equal(t, ExitOK, got.Code)
+	require.Contains(t, got.Out, "t-0  ok  offsets 0 to 1")
+	require.Contains(t, got.Err, dataDir+": a server has it")
+	found, _ := diagnosed(t, "--data-dir", dataDir)
+	require.Equal(t, []finding{okay("journal", "a server has it")}, found["journal"])
+	for _, command := range []string{"recover", "restore"} {
+		args := []string{command, "--data-dir", dataDir}
+		if command == "restore" {
+			args = append(args, backupOf(t, storedLines(t, "x")))
+		}
+		require.Contains(t, tidemark(t, "", args...).Err, "stop the server that has "+dataDir+" first")
+	}
+	require.NoError(t, lock.Close())
+}
+
+// TestACheckSaysWhatAStartDoesAboutDamageBelowTheCheckpoints has damage in front of records that a checkpoint vouches for: no start
+// cuts these off.
+func TestACheckSaysWhatAStartDoesAboutDamageBelowTheCheckpoints(t *testing.T) {
+	dataDir := storedLines(t, "zero", "one", "two")
+	segment := filepath.Join(dataDir, "t-0", "00000000000000000000.log")
+	data, err := os.ReadFile(segment)
+	require.NoError(t, err)
+	first, _, err := batch.Next(data)
+	require.NoError(t, err)
+	flipAt(t, segment, len(first)+70)
+	got := tidemark(t, "", "log", "check", dataDir)
+	require.Equal(t, ExitFailed, got.Code)
+	require.Contains(t, got.Out, "t-0  NOT OK  offsets 0 to 3")
+	require.Contains(t, got.Out, "the batch at offset 1 is damaged")
+	require.NotContains(t, got.Out, "cut ")
+	require.Contains(t, got.Err, "'tidemark log repair' says what it would do")
+}
+
+// backupOf takes a backup of a data directory.
+func backupOf(t *testing.T, dataDir string) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "backup")
+	done(t, "", "backup", file, "--data-dir", dataDir)
+	return file
+}
