@@ -66,7 +66,11 @@ type bench struct {
 	tags                   int
 	config                 stream.Config // of the engines in this process
 	maxPutAge              time.Duration // of children
+	ahead                  atomic.Int64  // how far the clock of metadata is ahead, in this process
 }
+
+// now is the clock of metadata.
+func (b *bench) now() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
 
 // ackLine is an append that a child says was acknowledged.
 type ackLine struct {
@@ -96,7 +100,8 @@ func newBench(t *testing.T) *bench {
 	sockets, err := os.MkdirTemp("", "tidemark") // a socket's path is short
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
-	b := &bench{T: t, root: root, socket: filepath.Join(sockets, "s"), catalog: catalogtest.NewMemory(time.Now), config: processConfig()}
+	b := &bench{T: t, root: root, socket: filepath.Join(sockets, "s"), config: processConfig()}
+	b.catalog = catalogtest.NewMemory(b.now)
 	serveCatalog(t, b.catalog, b.socket)
 	b.fill()
 	return b
@@ -142,7 +147,7 @@ func (b *bench) open(node catalog.NodeID) (e *stream.Engine, done func()) {
 	b.Helper()
 	closed := func() {}
 	if b.metadata != "" {
-		b.catalog, closed = openMetadata(b.Context(), b, b.metadata, time.Now)
+		b.catalog, closed = openMetadata(b.Context(), b, b.metadata, b.now)
 	}
 	store := openStore(b.Context(), b, b.root)
 	e, err := stream.Open(b.Context(), stream.Options{
@@ -330,6 +335,44 @@ func (b *bench) check() {
 	}
 }
 
+// settle lets all ids expire that dead processes had reserved, and every grace pass, and trims everything: no data object is
+// left then. It is the end of a bench.
+func (b *bench) settle(node catalog.NodeID) {
+	b.Helper()
+	e, done := b.open(node)
+	for range 2 {
+		b.ahead.Add(int64(25 * time.Hour)) // longer than any id is reserved
+		require.NoError(b, e.Clean(b.Context()))
+	}
+	b.check() // an object that nobody refers to would be found
+	for _, id := range b.streams {
+		s := b.openStream(e, id)
+		require.NoError(b, s.Trim(b.Context(), s.Confirm()))
+	}
+	require.NoError(b, e.Upload(b.Context()))
+	require.NoError(b, e.Compact(b.Context()))
+	for range 2 {
+		b.ahead.Add(int64(25 * time.Hour))
+		require.NoError(b, e.Clean(b.Context()))
+	}
+	require.NoError(b, e.Close(b.Context()))
+	b.check()
+	store := openStore(b.Context(), b, b.root)
+	defer store.Close()
+	for token := ""; ; {
+		page, err := store.List(b.Context(), objstore.ListRequest{Token: token})
+		require.NoError(b, err)
+		for _, o := range page.Objects {
+			_, err := stream.ParseDataKey(stream.DefaultNamespace, o.Key)
+			require.Error(b, err, "%s is left, which nobody needs", o.Key)
+		}
+		if token = page.Next; token == "" {
+			break
+		}
+	}
+	done()
+}
+
 // TestKilledProcessesLoseNothing: whole processes, with the metadata log in a file, are killed while they append.
 func TestKilledProcessesLoseNothing(t *testing.T) {
 	b := newLonelyBench(t)
@@ -351,6 +394,7 @@ func TestKilledProcessesLoseNothing(t *testing.T) {
 		done()
 	}
 	t.Logf("%d appends were acknowledged", len(b.acked))
+	b.settle(1)
 }
 
 // TestKilledProcessesLoseNothingInABucket is that over the bucket that the environment names.
@@ -374,6 +418,7 @@ func TestKilledProcessesLoseNothingInABucket(t *testing.T) {
 		done()
 	}
 	t.Logf("%d appends were acknowledged", len(b.acked))
+	b.settle(1)
 }
 
 // TestProcessesThatAreOvertakenLoseNothing: a second process takes a node over, under its own id or another one's, while the
@@ -397,6 +442,7 @@ func TestProcessesThatAreOvertakenLoseNothing(t *testing.T) {
 		done()
 	}
 	t.Logf("%d appends were acknowledged", len(b.acked))
+	b.settle(1)
 }
 
 // overtake pauses a child in the middle of its appends, lets another node take over and do more, and lets the child go on:

@@ -1,9 +1,12 @@
 package house
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,24 +41,39 @@ func TestThePageOfProofsCountsAsTheScriptsDo(t *testing.T) {
 	}
 }
 
-func TestThePageOfProofsNamesTestsThatExist(t *testing.T) {
-	page, err := os.ReadFile("../../docs/proofs.md")
-	require.NoError(t, err)
+// tests are the names of all tests in directories of the tree.
+func tests(t *testing.T, dirs ...string) map[string]bool {
+	t.Helper()
 	functions := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 	exist := map[string]bool{}
-	require.NoError(t, filepath.WalkDir("../..", func(name string, _ os.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(name, "_test.go") {
+	for _, dir := range dirs {
+		require.NoError(t, filepath.WalkDir(filepath.Join("../..", dir), func(name string, _ os.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(name, "_test.go") {
+				return err
+			}
+			source, err := os.ReadFile(name)
+			for _, found := range functions.FindAllSubmatch(source, -1) {
+				exist[string(found[1])] = true
+			}
 			return err
-		}
-		source, err := os.ReadFile(name)
-		for _, found := range functions.FindAllSubmatch(source, -1) {
-			exist[string(found[1])] = true
-		}
-		return err
-	}))
-	named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(string(page), -1)
+		}))
+	}
+	return exist
+}
+
+func TestThePageOfProofsNamesTestsThatExist(t *testing.T) {
+	page, exist := readFile(t, "docs/proofs.md"), tests(t, ".")
+	named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(page, -1)
 	require.NotEmpty(t, named)
 	for _, name := range named {
 		require.True(t, exist[name[1]], name[1])
+	}
+}
+
+// TestEveryRowOfTheFailureMatrixHasATest: the page says that there are 46, and how they are called.
+func TestEveryRowOfTheFailureMatrixHasATest(t *testing.T) {
+	names := strings.Join(slices.Collect(maps.Keys(tests(t, "stream", "meta", "interop/etcd"))), " ")
+	for row := 1; row <= 46; row++ {
+		require.Regexp(t, fmt.Sprintf(`\bTest(F\d+_)*F%d_`, row), names)
 	}
 }
