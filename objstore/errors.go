@@ -8,7 +8,7 @@ import (
 
 // The classes of errors. What a caller should do is the difference between them.
 var (
-	// ErrExists is a put-if-absent whose key is taken.
+	// ErrExists is a put-if-absent, or an upload at its end, whose key is taken.
 	ErrExists = errors.New("object exists")
 	// ErrNotFound is a key without an object. A missing bucket is ErrDenied: it does not appear by waiting.
 	ErrNotFound = errors.New("object not found")

@@ -13,13 +13,14 @@ type Feature string
 
 // The features, in the order in which they are probed.
 const (
-	FeaturePut         Feature = "put"
-	FeatureRead        Feature = "read after write"
-	FeatureRange       Feature = "range reads"
-	FeaturePutIfAbsent Feature = "put-if-absent"
-	FeatureList        Feature = "list after write"
-	FeatureUpload      Feature = "multipart upload"
-	FeatureDelete      Feature = "delete"
+	FeaturePut            Feature = "put"
+	FeatureRead           Feature = "read after write"
+	FeatureRange          Feature = "range reads"
+	FeaturePutIfAbsent    Feature = "put-if-absent"
+	FeatureList           Feature = "list after write"
+	FeatureUpload         Feature = "multipart upload"
+	FeatureUploadIfAbsent Feature = "multipart upload of what is absent"
+	FeatureDelete         Feature = "delete"
 )
 
 // ProbeError says which store lacks what.
@@ -43,7 +44,7 @@ func (e *ProbeError) Unwrap() error { return e.Err }
 const ProbePrefix = "tidemark-probe/"
 
 // Probe asks a store for everything that Tidemark needs of it, with two small objects under [ProbePrefix] that it removes
-// again. The error is a [*ProbeError]; whether it is worth trying again is [Retriable]'s to say. It costs about a dozen
+// again. The error is a [*ProbeError]; whether it is worth trying again is [Retriable]'s to say. It costs about twenty
 // calls. Any number of processes may probe the same store at once.
 func Probe(ctx context.Context, s Store) error {
 	p := &probe{ctx: ctx, store: s, key: ProbePrefix + rand.Text()}
@@ -74,6 +75,7 @@ func (p *probe) run() error {
 		{FeaturePutIfAbsent, p.putIfAbsent},
 		{FeatureList, func() error { return p.listed(p.key, true) }},
 		{FeatureUpload, p.upload},
+		{FeatureUploadIfAbsent, p.uploadIfAbsent},
 		{FeatureDelete, p.remove},
 	} {
 		if err := step.ask(); err != nil {
@@ -151,6 +153,25 @@ func (p *probe) upload() error {
 		return errors.Join(err, up.Abort())
 	}
 	if err := up.Finish(); err != nil {
+		return err
+	}
+	return p.holds(key, "tidemark-upload")
+}
+
+// uploadIfAbsent must fail on a key that is taken, and leave the object as it was.
+func (p *probe) uploadIfAbsent() error {
+	key := p.key + "-upload"
+	up, err := p.store.Create(p.ctx, key)
+	if err != nil {
+		return err
+	}
+	if _, err := up.Write([]byte("tidemark-another")); err != nil {
+		return errors.Join(err, up.Abort())
+	}
+	switch err := up.Finish(); {
+	case err == nil:
+		return fmt.Errorf("the store replaced object %q, which was there: it ignores the condition", key)
+	case !errors.Is(err, ErrExists):
 		return err
 	}
 	return p.holds(key, "tidemark-upload")

@@ -13,8 +13,8 @@
 //     power cut of this machine.
 //   - Consistent. What one call did is seen by every call that begins after it returned, in any process, listings
 //     included.
-//   - Exclusive. Of any number of [Store.PutIfAbsent] calls for one key, from any number of processes, at most one
-//     creates the object.
+//   - Exclusive. Of any number of [Store.PutIfAbsent] calls and of uploads by [Store.Create] for one key, from any number of
+//     processes, at most one creates the object.
 //
 // # Errors
 //
@@ -48,8 +48,9 @@ type Store interface {
 	// durable by then; it may be this caller's own, from an earlier try whose reply was lost.
 	PutIfAbsent(ctx context.Context, key string, data []byte) error
 
-	// Create begins an object that is too large to hold in memory. ctx spans the whole upload: when it ends, the
-	// upload can no longer be finished. The caller must end the upload by Finish or Abort.
+	// Create begins an object that is too large to hold in memory, under a key that is free: as PutIfAbsent it replaces
+	// nothing, which [Upload.Finish] decides. ctx spans the whole upload: when it ends, the upload can no longer be finished.
+	// The caller must end the upload by Finish or Abort.
 	Create(ctx context.Context, key string) (Upload, error)
 
 	// Get returns all bytes of an object, which the caller owns. [ErrNotFound] if there is none. Where the store keeps a
@@ -83,8 +84,11 @@ type Upload interface {
 	// and Finish fails after it: begin a new one (F-58).
 	io.Writer
 
-	// Finish makes the object visible and durable under its key; it replaces the one that had it. After an error the
-	// upload is over: the object is absent, or the outcome is unknown as the package's introduction says.
+	// Finish makes the object visible and durable under its key. If that is taken by then it fails with [ErrExists] and
+	// changes nothing, as [Store.PutIfAbsent] does; what took it may be this caller's own, from an earlier upload whose reply
+	// was lost. A store without such a condition, which package objstore/cloud tells of, looks at the key right before: there
+	// an object that comes in between is replaced. After an error the upload is over: the object is absent, or the outcome is
+	// unknown as the package's introduction says.
 	Finish() error
 
 	// Abort gives the upload up and removes what was sent. After Finish, and a second time, it does nothing, so that

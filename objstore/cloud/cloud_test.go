@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,20 +97,142 @@ func TestALonePutIfAbsentIsOneRequest(t *testing.T) {
 	require.Equal(t, []string{"GET wal/0"}, f.takeRequests())
 }
 
-func TestALargePutIfAbsentIsConditionalToo(t *testing.T) {
+// TestALargePutIfAbsentIsOneRequestToo: not every store has the condition for an upload in parts, and the log of streams, whose
+// records may have 64 MiB, rests on it.
+func TestALargePutIfAbsentIsOneRequestToo(t *testing.T) {
 	f := newFakeS3(t)
+	f.mu.unconditional = func() (int, string) { return 0, "" }
 	s := open(t, f.url())
 	defer s.Close()
 	f.takeRequests()
 	large := make([]byte, 40<<20)
 	require.NoError(t, s.PutIfAbsent(t.Context(), "k", large))
-	require.Contains(t, f.takeRequests(), "POST k uploads")
 	large[0] = 1
 	require.ErrorIs(t, s.PutIfAbsent(t.Context(), "k", large), objstore.ErrExists)
+	require.NoError(t, s.Put(t.Context(), "other", large))
+	require.Equal(t, []string{"PUT k", "PUT k", "PUT other"}, f.takeRequests())
 	first := []byte{9}
 	require.NoError(t, s.ReadRange(t.Context(), "k", first, 0))
 	require.Equal(t, []byte{0}, first)
-	require.Empty(t, f.mu.uploads, "the parts of the refused upload are removed")
+}
+
+// sendLarge uploads an object in parts, and calls meanwhile before the end.
+func sendLarge(t *testing.T, s *cloud.Store, meanwhile func()) error {
+	t.Helper()
+	up, err := s.Create(t.Context(), "k")
+	require.NoError(t, err)
+	_, err = up.Write(make([]byte, 20<<20))
+	require.NoError(t, err)
+	meanwhile()
+	return up.Finish()
+}
+
+func TestF45_AnUploadInPartsIsFinishedOnlyIfTheKeyIsFree(t *testing.T) {
+	f := newFakeS3(t)
+	s, err := cloud.Open(t.Context(), f.url(), cloud.Options{Replaces: func() { t.Error("it does not") }})
+	require.NoError(t, err)
+	defer s.Close()
+	require.NoError(t, sendLarge(t, s, func() {}))
+	tried := strings.Join(f.takeRequests(), "\n")
+	require.Contains(t, tried, "PUT tidemark-probe/")
+	require.NotContains(t, tried, "HEAD")
+	require.NoError(t, s.Delete(t.Context(), "k"))
+	err = sendLarge(t, s, func() { require.NoError(t, s.Put(t.Context(), "k", []byte("another's"))) })
+	require.ErrorIs(t, err, objstore.ErrExists)
+	got, err := s.Get(t.Context(), "k")
+	require.NoError(t, err)
+	require.Equal(t, "another's", string(got))
+	require.NotContains(t, strings.Join(f.takeRequests(), "\n"), "tidemark-probe", "what was found out is remembered")
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	require.Equal(t, 0, len(f.mu.uploads), "the parts of the refused upload are removed")
+	require.Equal(t, []string{"k"}, slices.Collect(maps.Keys(f.mu.objects)), "and so is what it was tried out with")
+}
+
+// TestF25_AnUploadThatIsGivenUpLeavesNoParts: nobody sees them, and whoever owns the bucket pays for them.
+func TestF25_AnUploadThatIsGivenUpLeavesNoParts(t *testing.T) {
+	f := newFakeS3(t)
+	s := open(t, f.url())
+	defer s.Close()
+	left := func() int {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return len(f.mu.uploads)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	for _, end := range []func(objstore.Upload) error{
+		objstore.Upload.Abort,
+		func(up objstore.Upload) error { cancel(); return errors.Join(up.Finish(), up.Abort()) },
+	} {
+		up, err := s.Create(ctx, "k")
+		require.NoError(t, err)
+		_, err = up.Write(make([]byte, 40<<20))
+		require.NoError(t, err)
+		require.Equal(t, 1, left())
+		if err := end(up); err != nil {
+			require.ErrorIs(t, err, context.Canceled)
+		}
+		require.Equal(t, 0, left())
+	}
+}
+
+func TestF45_AStoreWithoutTheConditionIsToldOfAndAskedRightBefore(t *testing.T) {
+	for name, answer := range map[string]func() (int, string){
+		"ignores it":         func() (int, string) { return 0, "" },
+		"does not know it":   func() (int, string) { return 501, "NotImplemented" },
+		"calls it malformed": func() (int, string) { return 400, "InvalidArgument" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeS3(t)
+			f.mu.unconditional = answer
+			told := 0
+			s, err := cloud.Open(t.Context(), f.url(), cloud.Options{Replaces: func() { told++ }})
+			require.NoError(t, err)
+			defer s.Close()
+			require.NoError(t, objstore.Probe(t.Context(), s))
+			require.Equal(t, 1, told)
+			f.takeRequests()
+			require.NoError(t, sendLarge(t, s, func() {}))
+			requests := f.takeRequests()
+			require.Contains(t, requests, "HEAD k")
+			require.ErrorIs(t, sendLarge(t, s, func() {}), objstore.ErrExists)
+			require.NoError(t, s.Delete(t.Context(), "k"))
+			err = sendLarge(t, s, func() { require.NoError(t, s.Put(t.Context(), "k", []byte("another's"))) })
+			require.ErrorIs(t, err, objstore.ErrExists)
+			var e *objstore.Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, []any{objstore.OpFinish, "k"}, []any{e.Op, e.Key})
+			got, err := s.Get(t.Context(), "k")
+			require.NoError(t, err)
+			require.Equal(t, "another's", string(got))
+			require.Equal(t, 1, told)
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			require.Equal(t, 0, len(f.mu.uploads), "no parts are left")
+			require.Equal(t, []string{"k"}, slices.Collect(maps.Keys(f.mu.objects)))
+		})
+	}
+}
+
+// TestF45_WhatCouldNotBeTriedOutIsTriedAgain: a store that fails for now has said nothing.
+func TestF45_WhatCouldNotBeTriedOutIsTriedAgain(t *testing.T) {
+	f := newFakeS3(t)
+	s, err := cloud.Open(t.Context(), f.url(), cloud.Options{Replaces: func() { t.Error("it does not") }})
+	require.NoError(t, err)
+	defer s.Close()
+	for n := range 6 { // put, begin, part, finish, abort, delete
+		left := n
+		f.setRefuse(func(*http.Request) (int, string) {
+			if left--; left < 0 {
+				return 500, "InternalError"
+			}
+			return 0, ""
+		})
+		_, err = s.Create(t.Context(), "k")
+		require.ErrorIs(t, err, objstore.ErrTransient, n)
+	}
+	f.setRefuse(nil)
+	require.NoError(t, sendLarge(t, s, func() {}))
 }
 
 func TestF61_AStoreThatRefusesChecksumHeaders(t *testing.T) {

@@ -109,8 +109,7 @@ func (s *Store) sendDelete(ctx context.Context, key string) error {
 	if !s.batch.takes(key) {
 		return s.bucket.Delete(ctx, key)
 	}
-	name := s.batch.prefix + key
-	_, err := s.batch.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.batch.bucket, Key: &name})
+	_, err := s.batch.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.batch.bucket, Key: s.batch.name(key)})
 	return err
 }
 
@@ -183,8 +182,7 @@ func (d *deletion) sendBatch(keys []string) ([]types.Error, error) {
 	}
 	objects := make([]types.ObjectIdentifier, len(keys))
 	for i, key := range keys {
-		name := b.prefix + key
-		objects[i].Key = &name
+		objects[i].Key = b.name(key)
 	}
 	quiet := true
 	out, err := b.client.DeleteObjects(d.ctx, &s3.DeleteObjectsInput{
@@ -219,16 +217,12 @@ func isUnknownRequest(status int, code string) bool {
 
 // batchDeleter deletes at S3; nil for a bucket that is not there.
 type batchDeleter struct {
-	client         *s3.Client
-	bucket, prefix string
-	options        []func(*s3.Options)
-	unknown        atomic.Bool // the store does not know the request
+	*s3Bucket
+	options []func(*s3.Options)
+	unknown atomic.Bool // the store does not know the request
 }
 
-// takes reports whether a key is written here as the library writes it. It writes a few in another way, which are left to it.
-func (b *batchDeleter) takes(key string) bool {
-	return b != nil && objstore.CheckKey(key) == nil && !strings.Contains(key, "../") && !strings.Contains(key, "__0x")
-}
+func (b *batchDeleter) takes(key string) bool { return b != nil && b.s3Bucket.takes(key) }
 
 // refusal is what the store says about one key; not ok if the object is not there, which is as good as deleted.
 func (b *batchDeleter) refusal(r types.Error) (key string, class error, ok bool) {

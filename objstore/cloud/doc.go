@@ -27,6 +27,12 @@
 // [Store.Delete] sends the request that deletes 1,000 keys, with the Content-MD5 header where when_required is in force. A
 // store that does not know it is told by its answer, and gets a request for each key from then on.
 //
+// [Store.PutIfAbsent] is one PUT with If-None-Match, whatever the size. [Store.Create] has an upload in parts finished under the
+// same condition (CompleteMultipartUpload). AWS keeps to it; of stores that speak like S3 some do not know it there, and replace
+// what is at the key. So the first call tries that out, with an object of its own under [objstore.ProbePrefix]; where it was
+// replaced, or the request refused for what it is, [Options.Replaces] is told, and every upload looks at its key right before it
+// is finished. An object that comes between that look and the end, which is as long as the last part takes, is replaced there.
+//
 // # Google Cloud Storage and Azure
 //
 // Credentials come from GOOGLE_APPLICATION_CREDENTIALS or the machine's account, and from AZURE_STORAGE_ACCOUNT with

@@ -32,6 +32,9 @@ type fakeS3 struct {
 		// refuse answers a request with a status and an S3 code, 0 to let it pass. It may change the store.
 		refuse   func(*http.Request) (status int, code string)
 		oneByOne bool // the request that deletes many keys is not known
+		// unconditional answers the end of an upload in parts that has a condition: with a status and a code, or by doing without
+		// the condition if the status is 0. Nil keeps to it.
+		unconditional func() (status int, code string)
 		// refused is what the answer to the request that deletes many calls a key that was refused; nil for its name.
 		refused  func(key string) string
 		requests []string
@@ -212,6 +215,13 @@ func (f *fakeS3) multipart(w http.ResponseWriter, r *http.Request, key string, b
 		delete(f.mu.uploads, query.Get("uploadId"))
 		w.WriteHeader(http.StatusNoContent)
 	case http.MethodPost:
+		if f.mu.unconditional != nil && r.Header.Get("If-None-Match") != "" {
+			if status, code := f.mu.unconditional(); status != 0 {
+				fail(w, status, code)
+				return
+			}
+			r.Header.Del("If-None-Match")
+		}
 		if _, taken := f.mu.objects[key]; taken && r.Header.Get("If-None-Match") == "*" {
 			fail(w, http.StatusPreconditionFailed, "PreconditionFailed")
 			return

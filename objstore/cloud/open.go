@@ -25,6 +25,10 @@ type Options struct {
 	// PartBytes is how many bytes of an [objstore.Upload] are sent in one request; an upload holds a few parts in memory.
 	// At least [MinPartBytes]; the default value is [DefaultPartBytes].
 	PartBytes int
+	// Replaces is told, once, that the store does not keep an upload in parts from replacing an object that appears while it is
+	// sent, as the package's introduction says. It is called by the first call of [Store.Create], and must not block. Nil:
+	// nobody is told.
+	Replaces func()
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -76,9 +80,11 @@ func Open(ctx context.Context, rawURL string, o Options) (*Store, error) {
 		bucket.Close()
 		return nil, fmt.Errorf("open object store %s: %w", name, err)
 	}
-	s.checksums = u.Scheme == "s3" && provider.Query().Get("request_checksum_calculation") != "when_required"
+	query := provider.Query()
+	s.checksums = u.Scheme == "s3" && query.Get("request_checksum_calculation") != "when_required"
 	if isS3 {
-		s.batch = &batchDeleter{client: client, bucket: u.Host, prefix: prefix}
+		s.s3 = newS3Bucket(client, u.Host, prefix, query)
+		s.batch = &batchDeleter{s3Bucket: s.s3}
 		if !s.checksums {
 			s.batch.options = append(s.batch.options, withContentMD5)
 		}

@@ -22,8 +22,12 @@ type Store struct {
 	part   int
 	// checksums is true if S3's checksum headers are sent, which many stores that are not AWS refuse.
 	checksums bool
+	// s3 makes requests of S3 that the library does not make as they are needed; nil for other providers.
+	s3 *s3Bucket
 	// batch deletes many keys at once; nil where the provider has no request for that.
 	batch *batchDeleter
+	// replaces is told that uploads in parts may replace objects; nil: nobody is.
+	replaces func()
 
 	mu struct {
 		sync.RWMutex
@@ -40,7 +44,7 @@ func New(bucket *blob.Bucket, name string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{bucket: bucket, name: name, part: o.PartBytes}, nil
+	return &Store{bucket: bucket, name: name, part: o.PartBytes, replaces: o.Replaces}, nil
 }
 
 func checkPath(path string) error { return objstore.CheckKey(path) }
@@ -93,22 +97,34 @@ func (s *Store) PutIfAbsent(ctx context.Context, key string, data []byte) error 
 	return s.put(ctx, objstore.OpPutIfAbsent, key, data)
 }
 
-// put sends the object in one request, as far as the provider allows.
+// put sends the object in one request: at S3 by itself, for the library sends 16 MiB and more in parts, which not every store
+// finishes under a condition; elsewhere as far as the provider allows.
 func (s *Store) put(ctx context.Context, op objstore.Op, key string, data []byte) error {
 	if err := s.begin(ctx, op, key); err != nil {
 		return err
 	}
+	ifAbsent := op == objstore.OpPutIfAbsent
+	if s.s3.takes(key) {
+		if err := s.s3.put(ctx, key, data, ifAbsent); err != nil {
+			return s.fail(ctx, op, key, err)
+		}
+		return nil
+	}
 	o := s.writerOptions(max(s.part, len(data)))
-	o.IfNotExist = op == objstore.OpPutIfAbsent
+	o.IfNotExist = ifAbsent
 	if err := s.bucket.Upload(ctx, key, bytes.NewReader(data), o); err != nil {
 		return s.fail(ctx, op, key, err)
 	}
 	return nil
 }
 
+// contentType is that of all objects.
+const contentType = "application/octet-stream"
+
 func (s *Store) writerOptions(part int) *blob.WriterOptions {
 	return &blob.WriterOptions{
-		ContentType: "application/octet-stream", DisableContentTypeDetection: true, BufferSize: part,
+		BeforeWrite: s.s3.beforeWrite(part),
+		ContentType: contentType, DisableContentTypeDetection: true, BufferSize: part,
 	}
 }
 

@@ -9,18 +9,38 @@ import (
 	"github.com/tidemark-io/tidemark/objstore"
 )
 
-// Create is of [objstore.Store]. Up to one part the object is one request; above it is a multipart upload.
+// Create is of [objstore.Store]. Up to one part the object is one request; above it is a multipart upload. The first call finds
+// out whether S3 finishes such an upload only if the key is free.
 func (s *Store) Create(ctx context.Context, key string) (objstore.Upload, error) {
 	if err := s.begin(ctx, objstore.OpCreate, key); err != nil {
 		return nil, err
 	}
+	conditional, err := s.finishesIfAbsent(ctx)
+	if err != nil {
+		return nil, s.fail(ctx, objstore.OpCreate, key, err)
+	}
+	o := s.writerOptions(s.part)
+	o.IfNotExist = conditional
 	sending, cancel := context.WithCancel(ctx)
-	w, err := s.bucket.NewWriter(sending, key, s.writerOptions(s.part))
+	w, err := s.bucket.NewWriter(sending, key, o)
 	if err != nil {
 		cancel()
 		return nil, s.fail(ctx, objstore.OpCreate, key, err)
 	}
-	return &upload{ctx: ctx, cancel: cancel, store: s, key: key, w: w}, nil
+	return &upload{ctx: ctx, cancel: cancel, store: s, key: key, w: w, looks: !conditional}, nil
+}
+
+// finishesIfAbsent reports whether the provider keeps an upload from replacing an object. All do that the library knows, but
+// not all stores that speak like S3.
+func (s *Store) finishesIfAbsent(ctx context.Context) (bool, error) {
+	if s.s3 == nil {
+		return true, nil
+	}
+	yes, first, err := s.s3.finishesIfAbsent(ctx)
+	if first && !yes && s.replaces != nil {
+		s.replaces()
+	}
+	return yes, err
 }
 
 // upload is a writer of gocloud.dev. Closing that finishes the object, unless its context was cancelled before: then
@@ -31,6 +51,7 @@ type upload struct {
 	store  *Store
 	key    string
 	w      *blob.Writer
+	looks  bool  // at the key before it finishes, since the store would replace what is there
 	failed error // the first write that failed
 	ended  bool
 }
@@ -54,12 +75,30 @@ func (u *upload) Finish() error {
 	if u.failed != nil {
 		return errors.Join(u.failed, u.Abort())
 	}
+	if err := u.look(); err != nil {
+		return errors.Join(err, u.Abort())
+	}
 	u.ended = true
 	defer u.cancel()
 	if err := u.w.Close(); err != nil {
 		return u.store.fail(u.ctx, objstore.OpFinish, u.key, err)
 	}
 	return nil
+}
+
+// look fails if the key is taken and the store would not say so.
+func (u *upload) look() error {
+	if !u.looks {
+		return nil
+	}
+	_, err := u.store.bucket.Attributes(u.ctx, u.key)
+	switch {
+	case err == nil:
+		return &objstore.Error{Op: objstore.OpFinish, Store: u.store.name, Key: u.key, Class: objstore.ErrExists}
+	case u.ctx.Err() == nil && classOf(err) == objstore.ErrNotFound:
+		return nil
+	}
+	return u.store.fail(u.ctx, objstore.OpFinish, u.key, err)
 }
 
 // Abort also waits until what was being sent has ended.

@@ -251,10 +251,10 @@ func (u *upload) Finish() error {
 	u.temp = nil
 	err := t.seal()
 	if err == nil {
-		err = u.store.publish(t.name, u.key, u.store.fs.Rename)
+		err = u.store.publish(t.name, u.key, u.store.fs.Link)
 	}
+	t.discard() // the object is the other name of the file
 	if err != nil {
-		t.discard()
 		return u.store.fail(objstore.OpFinish, u.key, err)
 	}
 	return nil

@@ -104,14 +104,21 @@ func (s *Store) PutIfAbsent(ctx context.Context, key string, data []byte) error 
 	if err := s.begin(ctx, objstore.OpPutIfAbsent, key); err != nil {
 		return err
 	}
-	b := s.bucket
+	if !s.bucket.putIfAbsent(key, bytes.Clone(data)) {
+		return s.fail(objstore.OpPutIfAbsent, key, objstore.ErrExists, nil)
+	}
+	return nil
+}
+
+// putIfAbsent reports whether the key was free.
+func (b *Bucket) putIfAbsent(key string, data []byte) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, taken := b.mu.objects[key]; taken {
-		return s.fail(objstore.OpPutIfAbsent, key, objstore.ErrExists, nil)
+		return false
 	}
-	b.mu.objects[key] = object{bytes.Clone(data), b.now()}
-	return nil
+	b.mu.objects[key] = object{data, b.now()}
+	return true
 }
 
 func (b *Bucket) find(key string) (object, bool) {
@@ -258,7 +265,9 @@ func (u *upload) Finish() error {
 	if err != nil {
 		return err
 	}
-	u.store.bucket.put(u.key, u.data)
+	if !u.store.bucket.putIfAbsent(u.key, u.data) {
+		return u.store.fail(objstore.OpFinish, u.key, objstore.ErrExists, nil)
+	}
 	return nil
 }
 

@@ -45,6 +45,8 @@ func Run(t *testing.T, newBucket NewBucket) {
 		{"F69 a delete of many tries every key", testDeletePartlyOfMany},
 		{"delete and put the same key at once", testDeleteAndPut},
 		{"upload", testUpload},
+		{"F45 an upload leaves what is there", testUploadIfAbsent},
+		{"F45 one of many uploads and puts wins", testUploadRace},
 		{"an unfinished upload is invisible", testUploadInvisible},
 		{"an aborted upload leaves nothing", testUploadAbort},
 		{"an upload ends with its context", testUploadContext},

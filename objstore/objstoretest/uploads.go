@@ -3,8 +3,11 @@ package objstoretest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strings"
+	"sync"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-io/tidemark/objstore"
@@ -36,26 +39,85 @@ func testUpload(s *suite) {
 	require.Equal(s, "", s.content("empty"))
 
 	part := strings.Repeat("0123456789abcdef", 1<<16)
-	up = s.create("small/object") // replaces it, in several parts
+	up = s.create("large/object") // in several parts
 	for range 12 {
 		s.write(up, part)
 	}
 	require.NoError(s, up.Finish())
-	require.True(s, s.content("small/object") == strings.Repeat(part, 12))
+	require.True(s, s.content("large/object") == strings.Repeat(part, 12))
+}
+
+// testUploadIfAbsent: whether the object was there before the upload began or came while it was sent, in one part or several.
+func testUploadIfAbsent(s *suite) {
+	for _, size := range []int{3, 12 << 20} {
+		s.put("before", "old")
+		before, meanwhile := s.create("before"), s.create("meanwhile")
+		for _, up := range []objstore.Upload{before, meanwhile} {
+			s.write(up, strings.Repeat("n", size))
+		}
+		require.NoError(s, s.PutIfAbsent(s.ctx(), "meanwhile", []byte("old")))
+		s.requireError(before.Finish(), objstore.ErrExists, objstore.OpFinish, "before")
+		s.requireError(meanwhile.Finish(), objstore.ErrExists, objstore.OpFinish, "meanwhile")
+		require.NoError(s, before.Abort())
+		require.Equal(s, []string{"before", "meanwhile"}, s.keys("", 0))
+		for _, key := range s.keys("", 0) {
+			require.Equal(s, "old", s.content(key))
+			require.NoError(s, s.Delete(s.ctx(), key))
+		}
+	}
+}
+
+// race tries to make an object, by an upload or by a put.
+func (s *suite) race(key, content string, upload bool) error {
+	if !upload {
+		return s.PutIfAbsent(s.ctx(), key, []byte(content))
+	}
+	up, err := s.Create(s.ctx(), key)
+	if err != nil {
+		return err
+	}
+	if _, err := up.Write([]byte(content)); err != nil {
+		return errors.Join(err, up.Abort())
+	}
+	return up.Finish()
+}
+
+// testUploadRace: of uploads and puts of one key one wins.
+func testUploadRace(s *suite) {
+	const writers = 8
+	won := make(chan string, writers)
+	var all sync.WaitGroup
+	for i := range writers {
+		content := strings.Repeat(string(rune('a'+i)), 6<<20)
+		all.Go(func() {
+			err := s.race("k", content, i%2 == 0)
+			for objstore.Retriable(err) { // some stores let those that come at once try again
+				err = s.race("k", content, i%2 == 0)
+			}
+			if err == nil {
+				won <- content
+				return
+			}
+			assert.ErrorIs(s, err, objstore.ErrExists)
+		})
+	}
+	all.Wait()
+	require.Len(s, won, 1)
+	require.True(s, <-won == s.content("k"))
 }
 
 func testUploadInvisible(s *suite) {
-	s.put("k", "old")
-	up, fresh := s.create("k"), s.create("fresh")
-	s.write(up, strings.Repeat("n", 6<<20))
+	large, fresh := s.create("large"), s.create("fresh")
+	s.write(large, strings.Repeat("n", 6<<20))
 	s.write(fresh, "new")
-	require.Equal(s, "old", s.content("k"))
-	require.Equal(s, []string{"k"}, s.keys("", 0))
-	_, err := s.Head(s.ctx(), "fresh")
-	require.ErrorIs(s, err, objstore.ErrNotFound)
-	require.NoError(s, up.Finish())
+	require.Empty(s, s.keys("", 0))
+	for _, key := range []string{"large", "fresh"} {
+		_, err := s.Head(s.ctx(), key)
+		require.ErrorIs(s, err, objstore.ErrNotFound)
+	}
+	require.NoError(s, large.Finish())
 	require.NoError(s, fresh.Finish())
-	require.Equal(s, []string{"fresh", "k"}, s.keys("", 0))
+	require.Equal(s, []string{"fresh", "large"}, s.keys("", 0))
 }
 
 func testUploadAbort(s *suite) {

@@ -1,0 +1,169 @@
+package cloud
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/tidemark-io/tidemark/objstore"
+)
+
+// s3Bucket makes requests of S3; nil for a bucket that is not there.
+type s3Bucket struct {
+	client         *s3.Client
+	bucket, prefix string
+	// encryption is what the URL asks for, empty if it leaves that to the bucket; with the key, if it names one.
+	encryption    types.ServerSideEncryption
+	encryptionKey *string
+
+	mu struct {
+		sync.Mutex
+		// known says that it was found out whether uploads in parts are finished only if the key is free; conditional is the
+		// answer.
+		known, conditional bool
+	}
+}
+
+// newS3Bucket is the bucket of a URL with such a query, in which every key has a prefix.
+func newS3Bucket(client *s3.Client, bucket, prefix string, query url.Values) *s3Bucket {
+	b := &s3Bucket{client: client, bucket: bucket, prefix: prefix}
+	for _, known := range b.encryption.Values() {
+		if strings.EqualFold(string(known), query.Get("ssetype")) {
+			b.encryption = known
+		}
+	}
+	if key := query.Get("kmskeyid"); key != "" {
+		b.encryptionKey = &key
+	}
+	return b
+}
+
+// takes reports whether a key is written here as the library writes it. It writes a few in another way, which are left to it.
+func (b *s3Bucket) takes(key string) bool {
+	return b != nil && objstore.CheckKey(key) == nil && !strings.Contains(key, "../") && !strings.Contains(key, "__0x")
+}
+
+// name is what a key is called in the bucket.
+func (b *s3Bucket) name(key string) *string {
+	name := b.prefix + key
+	return &name
+}
+
+// abortTime is how long the parts of an upload that ends early are tried to be removed, also after its context has ended.
+const abortTime = 10 * time.Second
+
+// beforeWrite returns what has the library remove the parts of an upload that is given up: by itself it asks for that under the
+// upload's context, which has ended then.
+func (b *s3Bucket) beforeWrite(part int) func(as func(any) bool) error {
+	if b == nil {
+		return nil
+	}
+	return func(as func(any) bool) error {
+		var manager *transfermanager.Client
+		if as(&manager) {
+			*manager = *transfermanager.New(b.client, func(o *transfermanager.Options) {
+				o.RequestChecksumCalculation = b.client.Options().RequestChecksumCalculation
+				o.PartSizeBytes, o.FailTimeout = int64(part), abortTime
+			})
+		}
+		return nil
+	}
+}
+
+// ifAbsent is the value of If-None-Match that keeps what is there.
+const ifAbsent = "*"
+
+// put stores an object with one request, however large it is. The error is the provider's.
+func (b *s3Bucket) put(ctx context.Context, key string, data []byte, absent bool) error {
+	kind, size := contentType, int64(len(data))
+	in := &s3.PutObjectInput{
+		Bucket: &b.bucket, Key: b.name(key), Body: bytes.NewReader(data), ContentLength: &size, ContentType: &kind,
+		ServerSideEncryption: b.encryption, SSEKMSKeyId: b.encryptionKey,
+	}
+	if absent {
+		condition := ifAbsent
+		in.IfNoneMatch = &condition
+	}
+	_, err := b.client.PutObject(ctx, in)
+	return err
+}
+
+// finishesIfAbsent reports whether the store finishes an upload in parts only if the key is free, when it is asked to. It tries,
+// and remembers the answer; first is true for the caller who found it out.
+func (b *s3Bucket) finishesIfAbsent(ctx context.Context) (yes, first bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mu.known {
+		return b.mu.conditional, false, nil
+	}
+	if yes, err = b.tryToReplace(ctx); err != nil {
+		return false, false, err
+	}
+	b.mu.known, b.mu.conditional = true, yes
+	return yes, true, nil
+}
+
+// tryToReplace puts an object and has an upload in parts finished under its key, if that is free. A store that keeps the object
+// and says so has the condition; one that replaces it does not know it, and neither does one that refuses the request for what
+// it is.
+func (b *s3Bucket) tryToReplace(ctx context.Context) (kept bool, err error) {
+	key := objstore.ProbePrefix + rand.Text() + "-parts"
+	if err := b.put(ctx, key, []byte("tidemark-first"), false); err != nil {
+		return false, err
+	}
+	name := b.name(key)
+	after := context.WithoutCancel(ctx)
+	defer func() {
+		_, left := b.client.DeleteObject(after, &s3.DeleteObjectInput{Bucket: &b.bucket, Key: name})
+		if err == nil && left != nil {
+			err = left
+		}
+	}()
+	begun, err := b.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{
+		Bucket: &b.bucket, Key: name, ServerSideEncryption: b.encryption, SSEKMSKeyId: b.encryptionKey,
+	})
+	if err != nil {
+		return false, err
+	}
+	err = b.finishIfAbsent(ctx, name, begun.UploadId, []byte("tidemark-second"))
+	if err == nil {
+		return false, nil
+	}
+	_, left := b.client.AbortMultipartUpload(after, &s3.AbortMultipartUploadInput{Bucket: &b.bucket, Key: name, UploadId: begun.UploadId})
+	switch class := classOf(err); {
+	case ctx.Err() != nil:
+		return false, err
+	case class == objstore.ErrExists:
+		return true, left
+	case class == nil:
+		return false, left
+	}
+	return false, errors.Join(err, left)
+}
+
+// finishIfAbsent sends the one part of an upload, and finishes it under the condition that the key is free.
+func (b *s3Bucket) finishIfAbsent(ctx context.Context, name, id *string, data []byte) error {
+	number, condition := int32(1), ifAbsent
+	part, err := b.client.UploadPart(ctx, &s3.UploadPartInput{
+		Bucket: &b.bucket, Key: name, UploadId: id, PartNumber: &number, Body: bytes.NewReader(data),
+	})
+	if err != nil {
+		return err
+	}
+	_, err = b.client.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
+		Bucket: &b.bucket, Key: name, UploadId: id, IfNoneMatch: &condition,
+		MultipartUpload: &types.CompletedMultipartUpload{Parts: []types.CompletedPart{{
+			ETag: part.ETag, PartNumber: &number, ChecksumCRC32: part.ChecksumCRC32,
+		}}},
+	})
+	return err
+}
