@@ -62,8 +62,9 @@ func (p *proposer) loadSnapshot(ctx context.Context) error {
 	}
 	due := index + p.log.o.SnapshotEvery
 	if index > p.state.index && isDamaged(err) {
-		s, err = p.fallBack(ctx, index, err)
-		due, p.snapshotsOwed = index+1, 2 // ones that can be read again, soon: the first puts the damaged one in the older's place
+		if s, err = p.fallBack(ctx, index, err); p.snapshotsOwed > 0 {
+			due = index + 1
+		}
 	}
 	p.snapshotDue = max(p.snapshotDue, due)
 	if index <= p.state.index || err != nil {

@@ -39,8 +39,9 @@ type Backend interface {
 	Notify() <-chan struct{}
 
 	// PutSnapshot stores the state's bytes as of index, whole or not at all, and of any size (B7). Once it returns nil
-	// they are durable. An index at or below the newest snapshot's is left alone and is no error. The two newest are
-	// kept. data is not kept.
+	// they are durable. An index below the newest snapshot's is left alone and is no error; at the newest's own index data
+	// takes the place of what is there, which differs from it only if that is damaged, since a state has one form. The two
+	// newest are kept. data is not kept.
 	PutSnapshot(ctx context.Context, index uint64, data []byte) error
 
 	// Snapshot returns the newest snapshot; index 0 means that there is none. The caller owns data. A backend that finds it

@@ -108,6 +108,10 @@ func (p *proposer) fallBack(ctx context.Context, newest uint64, damage error) (*
 			Err: &FallbackError{Damage: damage, Older: older, Why: errors.Join(bad, why)}}
 	}
 	p.log.o.Events.FellBack(FallbackEvent{Damaged: newest, From: from, Entries: newest - from, Err: damage})
+	p.mended, p.mendDue = s, 0
+	if bad != nil { // what stands in is the whole log: one more, so that none of the two is damaged
+		p.snapshotsOwed = 1
+	}
 	return s, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -59,22 +60,107 @@ func TestF41_ADamagedSnapshotIsMadeAgainFromTheOlderOneAndTheEntriesSince(t *tes
 			rec.fell[0].Err = nil
 			require.Equal(t, []meta.FallbackEvent{{Damaged: 20, From: 10, Entries: 10}}, rec.fell)
 
+			first := <-snapped
+			require.Equal(t, meta.SnapshotEvent{Index: 20, Bytes: first.Bytes}, first, "it is stored in its place, at once")
+			requireSnapshots(t, storage, 20, 10)
 			_, err := l.Do(background, put("more", "v"))
 			require.NoError(t, err)
 			settled := l.View().EncodeSnapshot()
-			require.Equal(t, meta.SnapshotEvent{Index: 26, Bytes: len(settled), Truncated: 20}, <-snapped,
-				"one that can be read is taken at once")
-			_, err = l.Do(background, put("still more", "v"))
-			require.NoError(t, err)
-			settled = l.View().EncodeSnapshot()
-			require.Equal(t, meta.SnapshotEvent{Index: 27, Bytes: len(settled), Truncated: 26}, <-snapped,
-				"and another, so that the damaged one is not the older of the two")
 			require.NoError(t, l.Close())
+			requireSnapshots(t, storage, 20, 10)
 			again := open(t, storage.Join(), meta.Options{Events: rec.events()})
 			require.Equal(t, settled, again.View().EncodeSnapshot())
 			require.Len(t, rec.fell, 1, "nothing had to be made up for")
 		})
 	}
+}
+
+// requireSnapshots checks that the two snapshots that are kept are whole, and of which entries.
+func requireSnapshots(t *testing.T, storage *metatest.Memory, newest, older uint64) {
+	t.Helper()
+	b := storage.Join()
+	defer b.Close()
+	for index, read := range map[uint64]func(context.Context) (uint64, []byte, error){newest: b.Snapshot, older: b.OlderSnapshot} {
+		at, data, err := read(background)
+		require.NoError(t, err)
+		require.Equal(t, index, at)
+		s, err := meta.DecodeSnapshot(data)
+		require.NoError(t, err)
+		require.Equal(t, index, s.Index())
+	}
+}
+
+// TestF41_BothSnapshotsAreWholeWhateverWriteAfterAFallbackIsTheLast: with the next snapshots, and with crashes, too.
+func TestF41_BothSnapshotsAreWholeWhateverWriteAfterAFallbackIsTheLast(t *testing.T) {
+	for n := 1; n <= 40; n++ {
+		storage, _ := twoSnapshots(t)
+		storage.Corrupt(true, 20, flip(50))
+		crashed := storage.CrashAtWrite(n, n%2 == 0)
+		l, err := meta.Open(background, storage.Join(), meta.Options{SnapshotEvery: 10})
+		require.NoError(t, err)
+		for i := 0; err == nil; i++ {
+			_, err = l.Do(background, put(fmt.Sprint("more ", i), "v"))
+		}
+		<-crashed
+		_ = l.Close()
+		b := storage.Join()
+		var whole []bool
+		for _, read := range []func(context.Context) (uint64, []byte, error){b.OlderSnapshot, b.Snapshot} {
+			_, data, err := read(background)
+			require.NoError(t, err)
+			_, err = meta.DecodeSnapshot(data)
+			whole = append(whole, err == nil)
+		}
+		require.NoError(t, b.Close())
+		require.Equal(t, []bool{true, n > 1}, whole, "write %d", n)
+	}
+}
+
+// TestF41_ASnapshotThatCannotBeStoredInItsPlaceKeepsTheOlderOne: a full disk, or a backend that is away.
+func TestF41_ASnapshotThatCannotBeStoredInItsPlaceKeepsTheOlderOne(t *testing.T) {
+	storage, _ := twoSnapshots(t)
+	storage.Corrupt(true, 20, flip(50))
+	full := &fullForSnapshots{Backend: storage.Join()}
+	full.refuses.Store(true)
+	l := open(t, full, meta.Options{SnapshotEvery: 10})
+	for i := range 30 {
+		_, err := l.Do(background, put(fmt.Sprint("more ", i), "v"))
+		require.NoError(t, err)
+	}
+	b := storage.Join()
+	older, _, err := b.OlderSnapshot(background)
+	require.NoError(t, err)
+	require.NoError(t, b.Close())
+	require.EqualValues(t, 10, older)
+	full.refuses.Store(false)
+	for i := range 30 {
+		_, err := l.Do(background, put(fmt.Sprint("much more ", i), "v"))
+		require.NoError(t, err)
+	}
+	require.NoError(t, l.Close())
+	require.Greater(t, full.stored.Load(), int64(1))
+	b = storage.Join()
+	older, data, err := b.OlderSnapshot(background)
+	require.NoError(t, err)
+	require.NoError(t, b.Close())
+	require.Greater(t, older, uint64(20))
+	_, err = meta.DecodeSnapshot(data)
+	require.NoError(t, err)
+}
+
+// fullForSnapshots is a backend with room for entries only.
+type fullForSnapshots struct {
+	meta.Backend
+	refuses atomic.Bool
+	stored  atomic.Int64
+}
+
+func (f *fullForSnapshots) PutSnapshot(ctx context.Context, index uint64, data []byte) error {
+	if f.refuses.Load() {
+		return meta.ErrNoSpace
+	}
+	f.stored.Add(1)
+	return f.Backend.PutSnapshot(ctx, index, data)
 }
 
 func TestF41_WithoutAnOlderSnapshotTheWholeLogMakesUpForTheOnlyOne(t *testing.T) {

@@ -74,6 +74,8 @@ type proposer struct {
 	inflight *group
 
 	snapshotDue   uint64 // the index at which the next snapshot is taken
+	mended        *State // of the newest snapshot, which is damaged: it is stored in its place before another one is
+	mendDue       uint64 // the index before which that is not tried again
 	snapshotsOwed int    // how many are taken one after the other, whatever their size, until both that are kept can be read
 	snapshotBytes int64  // of the last one
 	logBytes      int64  // of the entries behind it
@@ -111,6 +113,9 @@ func (p *proposer) run(ctx context.Context) {
 }
 
 func (p *proposer) serve(ctx context.Context) error {
+	if err := p.mend(ctx); err != nil {
+		return err
+	}
 	for {
 		select {
 		case <-ctx.Done():

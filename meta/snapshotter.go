@@ -36,6 +36,9 @@ func (p *proposer) snapshotIfDue(ctx context.Context) error {
 	if err := p.finishAside(ctx); err != nil {
 		return err
 	}
+	if err := p.mend(ctx); err != nil || p.mended != nil {
+		return err
+	}
 	if p.aside != nil || p.state.index < p.snapshotDue || p.isTooSoon() {
 		return nil
 	}
@@ -53,6 +56,23 @@ func (p *proposer) snapshotIfDue(ctx context.Context) error {
 		bytes, err := p.store(ctx, s)
 		a.done <- storedSnapshot{bytes, err}
 	}(p.state)
+	return nil
+}
+
+// mend stores the state of a damaged snapshot, which was made again, in its place: the next snapshot would put the damaged one in
+// the place of the older, which is whole. It needs no lease: whoever stores that state stores the same bytes. While it cannot be
+// done no other snapshot is taken.
+func (p *proposer) mend(ctx context.Context) error {
+	if p.mended == nil || p.state.index < p.mendDue {
+		return nil
+	}
+	bytes, err := p.store(ctx, p.mended)
+	if err != nil {
+		p.mendDue = p.state.index + p.log.o.SnapshotEvery/8 + 1
+		return p.postpone(err)
+	}
+	p.log.o.Events.Snapshotted(SnapshotEvent{Index: p.mended.index, Bytes: bytes})
+	p.snapshotBytes, p.mended = int64(bytes), nil
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -326,7 +327,7 @@ func (b *Backend) Read(ctx context.Context, from uint64, limit int) (entries [][
 	return entries, err
 }
 
-// PutSnapshot stores a snapshot and forgets all but the two newest, in one transaction.
+// PutSnapshot stores a snapshot and forgets all but the two newest, in one transaction. One at the newest's index takes its place.
 func (b *Backend) PutSnapshot(ctx context.Context, index uint64, data []byte) error {
 	return b.update(ctx, func(tx *bbolt.Tx) error {
 		kept, err := getSnapshots(tx)
@@ -340,10 +341,13 @@ func (b *Backend) PutSnapshot(ctx context.Context, index uint64, data []byte) er
 		if index > head {
 			return fmt.Errorf("meta: %s: a snapshot at %d is ahead of the head, %d", b.path, index, head)
 		}
-		if n := len(kept); n > 0 && index <= kept[n-1] {
-			return nil
-		}
 		snap := tx.Bucket(bucketSnap)
+		if n := len(kept); n > 0 && index <= kept[n-1] {
+			if index < kept[n-1] || bytes.Equal(data, snap.Get(indexKey(index))) {
+				return nil
+			}
+			return snap.Put(indexKey(index), data)
+		}
 		for kept = append(kept, index); len(kept) > keptSnapshots; kept = kept[1:] {
 			if err := snap.Delete(indexKey(kept[0])); err != nil {
 				return err

@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ func (b *Backend) unchanged(l listing) clientv3.Cmp {
 }
 
 // PutSnapshot stores the parts of a snapshot, then says that they are there in one transaction, unless a newer snapshot came
-// meanwhile.
+// meanwhile. One at the newest's index takes its place, unless that is whole.
 func (b *Backend) PutSnapshot(ctx context.Context, index uint64, data []byte) error {
 	if err := b.usable(ctx); err != nil {
 		return err
@@ -53,8 +54,14 @@ func (b *Backend) PutSnapshot(ctx context.Context, index uint64, data []byte) er
 	s := newSnapshot(index, rand.Uint64(), data)
 	for stored := false; ; {
 		l, err := b.listSnapshots(ctx)
-		if err != nil || len(l.kept) > 0 && index <= l.kept[0].index {
+		if err != nil || len(l.kept) > 0 && index < l.kept[0].index {
 			return err
+		}
+		if len(l.kept) > 0 && index == l.kept[0].index {
+			there, err := b.getChunks(ctx, l.kept[0])
+			if err != nil || l.kept[0].check(there) == nil && bytes.Equal(there, data) {
+				return err
+			}
 		}
 		if !stored {
 			if err := b.putChunks(ctx, s, data); err != nil {
@@ -88,14 +95,19 @@ func (b *Backend) put(ctx context.Context, key string, value []byte) error {
 // publishSnapshot makes a stored snapshot the newest, and forgets those that are kept no longer. It reports false when
 // somebody else stored one since the listing was read.
 func (b *Backend) publishSnapshot(ctx context.Context, l listing, s snapshot) (done bool, err error) {
-	kept := append([]snapshot{s}, l.kept[:min(len(l.kept), keptSnapshots-1)]...)
+	before, replaced := l.kept, []clientv3.Op(nil)
+	if len(before) > 0 && before[0].index == s.index {
+		replaced = append(replaced, clientv3.OpDelete(b.keys.attempt(before[0]), clientv3.WithPrefix()))
+		before = before[1:]
+	}
+	kept := append([]snapshot{s}, before[:min(len(before), keptSnapshots-1)]...)
 	under, cancel := b.limit(ctx)
 	defer cancel()
 	oldest := b.keys.snapshotsFrom(kept[len(kept)-1].index)
-	got, err := b.client.Txn(under).If(b.unchanged(l)).Then(
+	got, err := b.client.Txn(under).If(b.unchanged(l)).Then(append(replaced,
 		clientv3.OpPut(b.keys.latest(), encodeSnapshots(kept)),
 		clientv3.OpDelete(b.keys.snapshots(), clientv3.WithRange(oldest)),
-	).Commit()
+	)...).Commit()
 	if err != nil {
 		return false, b.writeFailed(ctx, err)
 	}

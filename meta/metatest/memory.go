@@ -247,7 +247,11 @@ func (s *session) PutSnapshot(ctx context.Context, index uint64, data []byte) er
 	}
 	defer s.m.mu.Unlock()
 	if n := len(s.m.snapshots); n > 0 && index <= s.m.snapshots[n-1].index {
-		return nil
+		newest := &s.m.snapshots[n-1]
+		if index < newest.index || bytes.Equal(data, newest.data) {
+			return nil
+		}
+		return s.m.write(func() { newest.data = bytes.Clone(data) })
 	}
 	return s.m.write(func() {
 		s.m.snapshots = append(s.m.snapshots, stored{index, bytes.Clone(data)})

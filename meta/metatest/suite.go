@@ -41,7 +41,7 @@ func Run(t *testing.T, make func(t *testing.T) Storage) {
 		{"entries are read in order and without holes (B3, B6)", (*suite).readsInOrder},
 		{"an append whose reply is lost can be found out about (B4)", (*suite).outcomeCanBeLearned},
 		{"an append wakes whoever waits (B5)", (*suite).appendNotifies},
-		{"a snapshot may be large, and the newest wins (B7)", (*suite).keepsNewestSnapshots},
+		{"a snapshot may be large, the newest wins, and may be stored again (B7)", (*suite).keepsNewestSnapshots},
 		{"a key has one holder until it is released or its holder dies (B8)", (*suite).claimsAreExclusive},
 		{"one process has the log open, or the head decides (B9)", (*suite).opensOnce},
 		{"a truncated index is not a free one (B10)", (*suite).truncationKeepsHead},
@@ -303,14 +303,23 @@ func (s *suite) keepsNewestSnapshots() {
 	s.requireSnapshot(3, large)
 	s.crashAndReopen()
 	s.requireSnapshot(3, large)
+	again := s.snapshotAt(3, 2<<20) // as if the one that is there was damaged
+	s.putSnapshot(3, again)
+	s.requireSnapshot(3, again)
+	s.requireOlder(0, nil)
+	s.putSnapshot(3, again)
+	s.requireSnapshot(3, again)
 	for _, index := range []uint64{5, 7, 9} {
 		newer := s.snapshotAt(index, 10)
 		s.putSnapshot(index, newer)
 		s.requireSnapshot(index, newer)
 	}
 	s.requireOlder(7, s.snapshotAt(7, 10))
+	s.putSnapshot(9, s.snapshotAt(9, 20))
+	s.putSnapshot(7, s.snapshotAt(7, 20))
+	s.requireOlder(7, s.snapshotAt(7, 10))
 	s.reopen()
-	s.requireSnapshot(9, s.snapshotAt(9, 10))
+	s.requireSnapshot(9, s.snapshotAt(9, 20))
 	s.requireOlder(7, s.snapshotAt(7, 10))
 }
 
