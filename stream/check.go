@@ -84,6 +84,8 @@ const (
 	FoundFutureEpoch FindingKind = "epoch of the future"
 	// FoundLeftover is an object of an epoch that ended and is committed: [Waste].
 	FoundLeftover FindingKind = "leftover of an old epoch"
+	// FoundSalvaged is what a recovery has kept of a damaged log: [Waste], see [SalvagedLogs].
+	FoundSalvaged FindingKind = "kept of a damaged log"
 	// FoundBadWAL is an object of a log whose header or frames are not what was written (WOB-1 to WOB-3, FRM-2).
 	FoundBadWAL FindingKind = "bad WAL object"
 	// FoundBadTrim is a trim offset that is lower than an earlier one (WOB-3).
@@ -98,7 +100,7 @@ const (
 // severity is that of all findings of a kind.
 func (k FindingKind) severity() Severity {
 	switch k {
-	case FoundOverdue, FoundOrphan, FoundLeftover:
+	case FoundOverdue, FoundOrphan, FoundLeftover, FoundSalvaged:
 		return Waste
 	}
 	return Damage
@@ -157,6 +159,7 @@ func Check(ctx context.Context, o CheckOptions) iter.Seq2[Finding, error] {
 			func() error { return c.checkObjects(ctx, v) },
 			func() error { return c.checkBucket(ctx) },
 			func() error { return c.checkLogs(ctx, v) },
+			func() error { return c.checkSalvaged(ctx) },
 		} {
 			if err := part(); err != nil {
 				if !errors.Is(err, errEnough) {

@@ -202,7 +202,7 @@ func (l *logCheck) checkTrims() {
 // checkRun looks at the windows that a recovery would need: whether one is missing that cannot be under way (WAL-16), and in
 // a deep check whether their records continue their streams (WAL-29).
 func (l *logCheck) checkRun(ctx context.Context, state catalog.NodeState) error {
-	takeover := walTakeover{prefix: l.prefix, ended: state.WALEpoch}
+	takeover := walTakeover{store: l.WAL, prefix: l.prefix, ended: state.WALEpoch}
 	var run []walObject
 	window := l.survey.first(state.WALStart)
 	for ; ; window += Window {
@@ -212,7 +212,12 @@ func (l *logCheck) checkRun(ctx context.Context, state catalog.NodeState) error 
 		}
 		run = append(run, o)
 	}
-	if err := takeover.checkGap(l.survey, window); err != nil {
+	var gap *WALGapError
+	err := takeover.checkGap(ctx, l.survey, window)
+	if err != nil && !errors.As(err, &gap) {
+		return err
+	}
+	if err != nil {
 		l.note(l.prefix.Key(WALKey{Epoch: state.WALEpoch, Start: window}), FoundWALGap, "%v", err)
 		return nil
 	}
@@ -223,7 +228,7 @@ func (l *logCheck) checkRun(ctx context.Context, state catalog.NodeState) error 
 		recovery: &walRecovery{node: catalog.Node{ID: l.prefix.Node}, block: 1},
 		view:     l.Catalog.View(), trim: l.survey.trim, expected: map[catalog.StreamID]int64{},
 	}
-	err := readWALAhead(ctx, l.WAL, run, 1, func(o walObject, data []byte) error {
+	err = readWALAhead(ctx, l.WAL, run, 1, func(o walObject, data []byte) error {
 		return cmp.Or(l.noteBadRecovery(o.key, replay.object(o, data)), replay.flush())
 	})
 	if errors.Is(err, errEnough) {

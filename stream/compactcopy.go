@@ -135,8 +135,8 @@ type objectCopier struct {
 	id       catalog.ObjectID
 	index    Index // each entry for a group of blocks
 	position int64
-	buf      []byte          // what is not sent yet
-	upload   objstore.Upload // once the object is longer than a part (OBJ-6)
+	buf      []byte      // what is not sent yet
+	upload   *dataUpload // once the object is longer than a part (OBJ-6)
 }
 
 // newCopier begins an object. abort or finish must be called.
@@ -172,7 +172,7 @@ func (o *objectCopier) write(ctx context.Context, b []byte) (err error) {
 		return nil
 	}
 	if o.upload == nil {
-		if o.upload, err = createData(ctx, o.data, DataKey(o.namespace, o.id), false); err != nil {
+		if o.upload, err = createData(ctx, o.data, DataKey(o.namespace, o.id)); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 
 	"github.com/tidemark-io/tidemark/objstore"
 )
@@ -41,18 +42,69 @@ func putData(ctx context.Context, store objstore.Store, key string, data []byte)
 	return nil
 }
 
-// createData begins a data object that is too large for one put. S3 can finish such an upload under the condition that the key
-// is free (If-None-Match of CompleteMultipartUpload); [objstore.Upload] has no such condition, so the key is looked at before:
-// an object that comes between is replaced, as is one that an earlier upload of the same caller has left when again says so.
-func createData(ctx context.Context, store objstore.Store, key string, again bool) (objstore.Upload, error) {
-	if !again {
-		_, err := store.Head(ctx, key)
-		if err == nil {
-			return nil, &ObjectTakenError{Key: key}
-		}
-		if !errors.Is(err, objstore.ErrNotFound) {
-			return nil, err
-		}
+// createData begins a data object that is too large for one put, and that nobody has written yet.
+func createData(ctx context.Context, store objstore.Store, key string) (*dataUpload, error) {
+	u, err := store.Create(ctx, key)
+	if err != nil {
+		return nil, err
 	}
-	return store.Create(ctx, key)
+	return &dataUpload{Upload: u, ctx: ctx, store: store, key: key}, nil
+}
+
+// dataUpload is a data object on its way. What was sent is not kept, only a sum of it: enough to tell an object of an earlier
+// upload, whose reply was lost, from another one's.
+type dataUpload struct {
+	objstore.Upload
+	ctx   context.Context
+	store objstore.Store
+	key   string
+	size  int64
+	sum   maphash.Hash
+}
+
+// Write is of [objstore.Upload].
+func (u *dataUpload) Write(p []byte) (int, error) {
+	n, err := u.Upload.Write(p)
+	_, _ = u.sum.Write(p[:n]) // never fails
+	u.size += int64(n)
+	return n, err
+}
+
+// Finish is of [objstore.Upload]. An object that is there with the same bytes is as good as this one; one with others is an
+// [*ObjectTakenError].
+func (u *dataUpload) Finish() error {
+	err := u.Upload.Finish()
+	if !errors.Is(err, objstore.ErrExists) {
+		return err
+	}
+	info, err := u.store.Head(u.ctx, u.key)
+	if err != nil {
+		return err
+	}
+	same := info.Size == u.size
+	if same {
+		same, err = u.isThere()
+	}
+	if err == nil && !same {
+		err = &ObjectTakenError{Key: u.key}
+	}
+	return err
+}
+
+// compareBytes is how much of an object is read at once to be compared.
+const compareBytes = 4 << 20
+
+// isThere reports whether the object with the key, which has the right size, has the bytes that were sent.
+func (u *dataUpload) isThere() (bool, error) {
+	var found maphash.Hash
+	found.SetSeed(u.sum.Seed())
+	b := make([]byte, min(compareBytes, u.size))
+	for off := int64(0); off < u.size; off += int64(len(b)) {
+		b = b[:min(int64(len(b)), u.size-off)]
+		if err := u.store.ReadRange(u.ctx, u.key, b, off); err != nil {
+			return false, err
+		}
+		_, _ = found.Write(b)
+	}
+	return found.Sum64() == u.sum.Sum64(), nil
 }

@@ -113,14 +113,14 @@ func (e *Engine) CreateStreams(ctx context.Context, count int) (first catalog.St
 }
 
 // OpenStream makes this node the owner of a stream under an epoch above all its earlier ones, and returns it. To open one
-// that is open here in that epoch returns it again. Errors are those of [catalog.Catalog.OpenStream], and the engine's.
+// that is open here in that epoch returns it again. Errors are those of [catalog.Catalog.OpenStream], and the engine's; one that
+// another caller closes meanwhile is [catalog.ErrStreamFenced].
 func (e *Engine) OpenStream(ctx context.Context, id catalog.StreamID, epoch int64) (*Stream, error) {
 	if err := e.usable(); err != nil {
 		return nil, err
 	}
-	var row catalog.Stream
 	c := e.options.Catalog
-	err := retry(ctx, func() (err error) { row, err = c.OpenStream(ctx, e.node, id, epoch); return err })
+	err := retry(ctx, func() error { _, err := c.OpenStream(ctx, e.node, id, epoch); return err })
 	if err != nil {
 		return nil, e.refusal(err)
 	}
@@ -133,10 +133,17 @@ func (e *Engine) OpenStream(ctx context.Context, id catalog.StreamID, epoch int6
 		return nil, ErrClosed
 	}
 	s := e.mu.streams[id]
-	if s == nil || s.epoch != epoch {
-		s = newStream(e, row)
-		e.mu.streams[id] = s
+	if s != nil && s.epoch == epoch {
+		return s, nil
 	}
+	// Since the catalog answered, somebody else may have opened the stream here in the same epoch, appended to it, and closed
+	// it: offsets from the answer would be given out a second time.
+	row, known := c.View().Stream(id)
+	if !known || !row.Opened || row.Node != e.node.ID || row.Epoch != epoch {
+		return nil, fmt.Errorf("%w: stream %d was closed again while it was being opened in epoch %d", catalog.ErrStreamFenced, id, epoch)
+	}
+	s = newStream(e, row)
+	e.mu.streams[id] = s
 	return s, nil
 }
 

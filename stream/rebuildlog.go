@@ -219,7 +219,7 @@ func (l *nodeLog) readNewest(ctx context.Context) error {
 		start, proved = min(start, s.trim-s.trim%Window), true
 	}
 	l.state.WALEpoch, l.state.WALStart = epoch, start
-	t := walTakeover{prefix: l.prefix, ended: epoch}
+	t := walTakeover{store: l.WAL, prefix: l.prefix, ended: epoch}
 	window := s.first(start)
 	for ; ; window += Window {
 		o, own := s.own[window]
@@ -228,7 +228,7 @@ func (l *nodeLog) readNewest(ctx context.Context) error {
 		}
 		l.run = append(l.run, o)
 	}
-	if err := t.checkGap(*s, window); err != nil {
+	if err := t.checkGap(ctx, *s, window); err != nil {
 		l.bad = true
 		if err := l.damage(findNode(l.prefix.Node, l.prefix.Key(WALKey{Epoch: epoch, Start: window})), err); err != nil {
 			return err
@@ -297,7 +297,7 @@ func (l *nodeLog) readRecords(ctx context.Context, proved bool) error {
 			return l.damage(findNode(l.prefix.Node, o.key), err)
 		}
 		for _, f := range frames {
-			if f.Padding || f.Record.IsSentinel() || f.Offset <= l.trim {
+			if f.Padding || f.Record.IsSentinel() || f.Record.IsMark() || f.Offset <= l.trim {
 				continue
 			}
 			if err := l.record(o.key, f, proved); err != nil {

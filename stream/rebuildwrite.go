@@ -13,7 +13,7 @@ import (
 )
 
 // SalvagedPrefix is what the keys begin with under which [Rebuilt.Write] keeps the objects of damaged logs, in the store of the
-// WAL: their own keys follow. Nothing of this package reads them, and nothing ever deletes them.
+// WAL: their own keys follow. Nothing reads them. They stay until somebody drops them: [SalvagedLogs].
 const SalvagedPrefix = "tidemark-salvaged/"
 
 // salvagedLog is a log that is damaged: what can be read of it is copied.
@@ -117,7 +117,7 @@ func (r *Rebuilt) writeSalvaged(
 	if err := w.Close(); err != nil {
 		return err
 	}
-	if err := retry(ctx, func() error { return o.Data.Put(ctx, key, b.Bytes()) }); err != nil {
+	if err := retry(ctx, func() error { return putData(ctx, o.Data, key, b.Bytes()) }); err != nil {
 		return err
 	}
 	r.addSalvaged(id, w.Size(), w.Index().runs(), o.Node)

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/tidemark-io/tidemark/objstore"
 	"github.com/tidemark-io/tidemark/objstore/faultstore"
+	"github.com/tidemark-io/tidemark/objstore/mem"
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
@@ -531,26 +533,44 @@ func TestF45_AnObjectThatIsThereAlreadyIsNotReplaced(t *testing.T) {
 	}
 }
 
-// TestF45_AnObjectIsLookedForUntilAnUploadHasBegun: the first look, or the call that begins the upload, fails for now.
-func TestF45_AnObjectIsLookedForUntilAnUploadHasBegun(t *testing.T) {
-	for _, kind := range []objstore.Op{objstore.OpHead, objstore.OpCreate} {
-		t.Run(string(kind), func(t *testing.T) {
-			runUpload(t, func(cfg *Config) { cfg.ObjectPartSize = 200 << 10 }, func(t *testing.T, u *uploadTest) {
-				key := DataKey(DefaultNamespace, 0)
-				u.store.SetInjector(faultstore.When(func(op faultstore.Op) bool { return op.Kind == kind }, func(faultstore.Op) faultstore.Fault {
-					u.store.SetInjector(nil)
-					require.NoError(t, u.store.Put(t.Context(), key, []byte("another process's")))
-					return faultstore.Fault{Err: objstore.ErrTransient}
-				}))
-				u.addBlock(300<<10, 1)
-				<-time.After(time.Minute)
-				var taken *ObjectTakenError
-				require.ErrorAs(t, u.failure(), &taken)
-				found, err := u.store.Get(t.Context(), key)
-				require.NoError(t, err)
-				require.Equal(t, "another process's", string(found))
+// TestF45_AnObjectThatComesWhileAnUploadIsSentIsNotReplaced: at any of the upload's calls, whether that one fails for now or not.
+func TestF45_AnObjectThatComesWhileAnUploadIsSentIsNotReplaced(t *testing.T) {
+	for _, kind := range []objstore.Op{objstore.OpCreate, objstore.OpWrite, objstore.OpFinish} {
+		for _, fails := range []error{nil, objstore.ErrTransient} {
+			t.Run(fmt.Sprint(kind, fails), func(t *testing.T) {
+				runUpload(t, func(cfg *Config) { cfg.ObjectPartSize = 200 << 10 }, func(t *testing.T, u *uploadTest) {
+					key := DataKey(DefaultNamespace, 0)
+					u.store.SetInjector(faultstore.When(func(op faultstore.Op) bool { return op.Kind == kind }, func(faultstore.Op) faultstore.Fault {
+						u.store.SetInjector(nil)
+						require.NoError(t, u.store.Put(t.Context(), key, []byte("another process's")))
+						return faultstore.Fault{Err: fails}
+					}))
+					u.addBlock(300<<10, 1)
+					<-time.After(time.Minute)
+					var taken *ObjectTakenError
+					require.ErrorAs(t, u.failure(), &taken)
+					found, err := u.store.Get(t.Context(), key)
+					require.NoError(t, err)
+					require.Equal(t, "another process's", string(found))
+					require.Equal(t, []string{"prepare 1"}, u.memory.log(), "no commit")
+				})
 			})
-		})
+		}
+	}
+}
+
+// TestF45_AnObjectOfTheSameSizeIsAnother: bytes are compared.
+func TestF45_AnObjectOfTheSameSizeIsAnother(t *testing.T) {
+	for change, want := range map[byte]error{0: nil, 1: ErrEngineFailed} {
+		s := mem.New()
+		b := bytes.Repeat([]byte("0123456789abcdef"), 9<<20/16)
+		u, err := createData(t.Context(), s, "k")
+		require.NoError(t, err)
+		_, err = u.Write(b)
+		require.NoError(t, err)
+		b[len(b)-1] ^= change
+		require.NoError(t, s.Put(t.Context(), "k", b))
+		require.ErrorIs(t, u.Finish(), want)
 	}
 }
 

@@ -19,9 +19,8 @@ func (u *uploader) writeObject(ctx context.Context, b *cacheBlock, plan objectPl
 		return writtenObject{}, ctx.Err()
 	}
 	key := DataKey(u.namespace, plan.id)
-	begun := false // an upload in parts: what is there may be ours then
 	for try := 0; ; try++ {
-		written, err := u.writeOnce(ctx, key, b, plan, &begun)
+		written, err := u.writeOnce(ctx, key, b, plan)
 		if err == nil || ctx.Err() != nil {
 			return written, err
 		}
@@ -43,10 +42,8 @@ func isDefinitive(err error) bool {
 }
 
 // writeOnce is one try: one put if the object is smaller than a part, otherwise an upload in parts (OBJ-6). Neither replaces
-// an object that is not of an earlier try. begun is set when an upload in parts has begun.
-func (u *uploader) writeOnce(
-	ctx context.Context, key string, b *cacheBlock, plan objectPlan, begun *bool,
-) (writtenObject, error) {
+// an object.
+func (u *uploader) writeOnce(ctx context.Context, key string, b *cacheBlock, plan objectPlan) (writtenObject, error) {
 	size := 0
 	for _, id := range plan.streams {
 		size += encodedSize(b.runs[id], u.cfg.ObjectBlockSize)
@@ -63,11 +60,10 @@ func (u *uploader) writeOnce(
 		}
 		return written, putData(ctx, u.data, key, buf.Bytes())
 	}
-	upload, err := createData(ctx, u.data, key, *begun)
+	upload, err := createData(ctx, u.data, key)
 	if err != nil {
 		return writtenObject{}, err
 	}
-	*begun = true
 	written, err := writeRecords(&pacedWriter{ctx, &u.rate, upload}, b, plan, u.cfg.ObjectBlockSize)
 	if err != nil {
 		return written, errors.Join(err, upload.Abort())

@@ -26,10 +26,11 @@ import (
 // Uploads overlap, so a crash may leave a window without an object and later ones with it: nothing of those was
 // acknowledged (WAL-6), the fence goes into the hole, and what lies above it is dead. An object that was acknowledged, and
 // that somebody has deleted, leaves the same picture. What a later object's trim offset covers is committed, and not missed.
-// Above that, one thing tells that the object must have been there: a later one so far ahead that the writer would not have
-// gone on without it (WAL-5), 64 windows; that is refused as a [*WALGapError]. A smaller hole proves nothing either way, for
-// no header says up to where the log was acknowledged: it is fenced, and what had been acknowledged in the missing object
-// and in those above it is not recovered. So these are named in [RecoveredEvent.Dead], and are kept as long as the fence.
+// Above that, two things tell that the object must have been there: a later one so far ahead that the writer would not have
+// gone on without it (WAL-5), 64 windows; and a later one whose mark says that the log was acknowledged beyond the hole when
+// it was sealed. Either is refused as a [*WALGapError]. What is left are holes of which all objects above were sealed before
+// the missing one was acknowledged: they prove nothing either way. Such a hole is fenced; the objects above it are named in
+// [RecoveredEvent.Dead], and are kept as long as the fence.
 type walTakeover struct {
 	store  objstore.Store
 	prefix WALPrefix
@@ -120,6 +121,9 @@ func (t *walTakeover) tryEnd(ctx context.Context) (walRun, error) {
 	if after.trim >= fence { // the window had been written, trimmed and deleted before: a listing is not a snapshot
 		return walRun{}, errVanished
 	}
+	if err := t.checkGap(ctx, after, fence); err != nil { // an earlier takeover may have put the fence without looking for it
+		return walRun{}, err
+	}
 	return t.run(after, fence)
 }
 
@@ -184,7 +188,7 @@ func (t *walTakeover) fence(ctx context.Context, s walSurvey) (int64, error) {
 		if _, fenced := s.fences[window]; fenced {
 			return window, nil
 		}
-		if err := t.checkGap(s, window); err != nil {
+		if err := t.checkGap(ctx, s, window); err != nil {
 			return 0, err
 		}
 		found, err := t.placeFence(ctx, window, s.trim)
@@ -209,16 +213,6 @@ func (s *walSurvey) first(start int64) int64 {
 		window += Window
 	}
 	return window
-}
-
-// checkGap refuses a missing window that cannot be under way, since a later one is there that lies too far ahead (WAL-16).
-func (t *walTakeover) checkGap(s walSurvey, window int64) error {
-	for _, later := range slices.Sorted(maps.Keys(s.own)) {
-		if later >= window+maxInflight*Window {
-			return t.gap(window, later)
-		}
-	}
-	return nil
 }
 
 func (t *walTakeover) gap(want, next int64) error {

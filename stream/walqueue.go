@@ -39,6 +39,7 @@ type walGroup struct {
 	first    time.Time  // when the first record came
 	proof    time.Time  // when the node's epoch was last known to be current, at the seal
 	trim     int64
+	acked    int64 // every window of the log below it was acknowledged at the seal; -1: none was
 	uploaded bool
 }
 
@@ -47,6 +48,15 @@ func (g *walGroup) records() []Record {
 	records := make([]Record, len(g.items))
 	for i, item := range g.byPlace() {
 		records[i] = item.record
+	}
+	return records
+}
+
+// object returns what the group's object holds: its records, and the mark behind them if there is one.
+func (g *walGroup) object() []Record {
+	records := g.records()
+	if g.acked >= 0 && g.size+markSize <= Window {
+		records = append(records, walMark(g.acked))
 	}
 	return records
 }
@@ -65,7 +75,8 @@ func (g *walGroup) byPlace() []*walItem {
 //	submit --> open group --seal--> sealed (in window order) --takeUploads--> in flight --finish--> popped from the head
 type walQueue struct {
 	limits     walLimits
-	next       int64 // the window of the next group
+	start      int64 // the window of the first group
+	next       int64 // of the next one
 	open       *walGroup
 	sealed     []*walGroup // those that are not acknowledged, the first one being the oldest
 	started    int         // how many of sealed are in flight or done
@@ -77,7 +88,7 @@ type walQueue struct {
 }
 
 func newWALQueue(limits walLimits, start int64) *walQueue {
-	return &walQueue{limits: limits, next: start, trim: -1, sealedTrim: -1}
+	return &walQueue{limits: limits, start: start, next: start, trim: -1, sealedTrim: -1}
 }
 
 // submit places a record (WAL-1, WAL-9) and seals what is due. proof is the newest one of the node's epoch.
@@ -144,7 +155,7 @@ func (q *walQueue) seal(now, proof time.Time) {
 	if g == nil {
 		return
 	}
-	g.window, g.proof, g.trim = q.next, proof, q.trim
+	g.window, g.proof, g.trim, g.acked = q.next, proof, q.trim, q.acked()
 	offset := g.window
 	for _, item := range g.byPlace() {
 		item.offset = offset
@@ -154,6 +165,18 @@ func (q *walQueue) seal(now, proof time.Time) {
 	q.next += Window
 	q.lastSeal, q.sealedOnce = now, true
 	q.sealed = append(q.sealed, g)
+}
+
+// acked is the window below which everything is acknowledged, -1 if nothing is.
+func (q *walQueue) acked() int64 {
+	first := q.next
+	if len(q.sealed) > 0 {
+		first = q.sealed[0].window
+	}
+	if first == q.start {
+		return -1
+	}
+	return first
 }
 
 // takeUploads returns the sealed groups whose upload may start, and takes them as started (WAL-5).

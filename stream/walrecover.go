@@ -106,7 +106,7 @@ func (p *walReplay) object(o walObject, data []byte) error {
 
 // judge says whether a record must be committed.
 func (p *walReplay) judge(key string, f Frame) (keep bool, err error) {
-	if f.Padding || f.Record.IsSentinel() {
+	if f.Padding || f.Record.IsSentinel() || f.Record.IsMark() {
 		return false, nil
 	}
 	record := f.Record

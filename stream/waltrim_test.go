@@ -118,7 +118,7 @@ func TestWAL20_ASentinelCarriesTheTrimOffsetWhenNoAppendDoes(t *testing.T) {
 		require.Empty(c, trace.String())
 		c.pass(time.Millisecond)
 		require.Equal(c, []string{
-			fmt.Sprintf("put-if-absent %s +105", walKey(5, 1, 3)),
+			fmt.Sprintf("put-if-absent %s +%d", walKey(5, 1, 3), fenceSize+markSize),
 			fmt.Sprintf("delete %s %s", walKey(5, 1, 1), walKey(5, 1, 2)),
 		}, strings.Split(strings.TrimSpace(trace.String()), "\n"))
 		require.Equal(c, []string{"1/0", "1/3"}, c.walKeys(5), "the first one stays")
@@ -254,7 +254,7 @@ func (w *trimWitness) PutIfAbsent(ctx context.Context, key string, data []byte) 
 	w.trims[h.Trim] = true
 	covered := map[catalog.StreamID]int64{}
 	for offset, r := range w.records {
-		if offset <= h.Trim && !r.IsSentinel() {
+		if offset <= h.Trim && !r.IsSentinel() && !r.IsMark() {
 			covered[r.Stream] = max(covered[r.Stream], r.End())
 		}
 	}

@@ -201,7 +201,7 @@ func (w *walWriter) key(window int64) string {
 func (w *walWriter) upload(g *walGroup) {
 	key := w.key(g.window)
 	header := WALHeader{Start: g.window, Node: w.prefix.Node, Epoch: w.epoch, Trim: g.trim}
-	object := EncodeWALObject(header, g.records())
+	object := EncodeWALObject(header, g.object())
 	for try := 0; ; try++ {
 		err := w.put(key, object)
 		switch {

@@ -1,0 +1,161 @@
+package stream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/stream/catalog"
+)
+
+// CleanLogOptions say whose log [CleanLog] cleans.
+type CleanLogOptions struct {
+	// Catalog is the metadata: a [catalog.Catalog], or anything else that has a view.
+	Catalog interface{ View() catalog.View }
+	// WAL is the store of the write-ahead logs.
+	WAL objstore.Store
+	// Cluster is the cluster's name in the keys, Node the node.
+	Cluster string
+	Node    catalog.NodeID
+	// FenceRetention is how long a fence is kept, [Config.WALFenceRetention]; 0 is the default.
+	FenceRetention time.Duration
+}
+
+// CleanLog removes what older epochs of a node left in a log that was closed, by the node or by [Engine.Failover]: an engine
+// does so while it runs, for its own node and for those that it took over. Who calls it is the one who looks after nodes that
+// do not come back. It looks once, and returns when the fences that it had to keep will be old; the zero time if nothing is
+// left. Of a log that is not closed, or of a node that the catalog does not know, it removes nothing. A node that comes back
+// meanwhile is not harmed: its log is of a higher epoch. Errors are the store's.
+func CleanLog(ctx context.Context, o CleanLogOptions) (again time.Time, err error) {
+	state, known := o.Catalog.View().Node(o.Node)
+	if !known || state.WALEpoch >= 0 {
+		return again, nil
+	}
+	r := endedEpochs{o.WAL, cmp.Or(o.FenceRetention, DefaultConfig().WALFenceRetention)}
+	return r.remove(ctx, catalog.Node{ID: o.Node, Epoch: state.Epoch}, WALPrefix{Cluster: o.Cluster, Node: o.Node})
+}
+
+// removeOldEpochs deletes what older epochs of the node left: everything that they acknowledged is committed by now
+// (WAL-24). Young fences stay (WAL-22), and are deleted when they are old: a writer that slept as long as that acknowledges
+// nothing when it wakes up, whether its fence is there or not (WAL-12). What lies above a fence stays as long as it, see
+// [RecoveredEvent.Dead]. What cannot be removed is tried again until ctx ends.
+func (e *Engine) removeOldEpochs(ctx context.Context, node catalog.Node, prefix WALPrefix) {
+	for {
+		young, err := endedEpochs{e.options.WAL, e.options.Config.WALFenceRetention}.remove(ctx, node, prefix)
+		wait := time.Until(young)
+		switch {
+		case ctx.Err() != nil || err == nil && young.IsZero():
+			return
+		case err != nil:
+			wait = deleteRetry
+			if e.options.Events.WALDeleteFailed != nil {
+				e.options.Events.WALDeleteFailed(FailedEvent{err})
+			}
+		}
+		if pause(ctx, wait) != nil {
+			return
+		}
+	}
+}
+
+// endedEpochs removes what older epochs of nodes left.
+type endedEpochs struct {
+	store     objstore.Store
+	retention time.Duration // of fences, and of what lies above one
+}
+
+// remove looks once at the log of a node, of which all epochs below the node's were recovered. It returns when the fences that it
+// had to keep will all be old; the zero time if it kept none.
+func (r endedEpochs) remove(ctx context.Context, node catalog.Node, prefix WALPrefix) (young time.Time, err error) {
+	listed, err := listAll(ctx, r.store, prefix.String())
+	if err != nil {
+		return young, err
+	}
+	ended := map[int64]*endedEpoch{}
+	var order []*endedEpoch
+	for _, o := range listed {
+		key, err := prefix.Parse(o.Key)
+		if err != nil || key.Epoch >= node.Epoch {
+			continue // it came after the check, and is not ours
+		}
+		epoch := ended[key.Epoch]
+		if epoch == nil {
+			epoch = &endedEpoch{}
+			ended[key.Epoch] = epoch
+			order = append(order, epoch)
+		}
+		if err := epoch.add(ctx, r.store, key, o); err != nil {
+			return young, err
+		}
+	}
+	var own, fences []string
+	for _, epoch := range order {
+		objects, expired, until := epoch.removable(time.Now().Add(-r.retention))
+		own, fences = append(own, objects...), append(fences, expired...)
+		if old := until.Add(r.retention); !until.IsZero() && old.After(young) {
+			young = old
+		}
+	}
+	if err := deleteAll(ctx, r.store, own); err != nil {
+		return young, err
+	}
+	return young, deleteAll(ctx, r.store, fences) // what lies above one is gone: without it that would not be dead any more
+}
+
+// endedEpoch is what an older epoch of a node left.
+type endedEpoch struct {
+	own, fences []endedObject
+	trim        int64 // the greatest one that a fence carries, plus one
+}
+
+type endedObject struct {
+	objstore.Info
+	start int64
+}
+
+// add takes an object in; only one of a fence's size is looked into. One that is gone meanwhile is passed over.
+func (p *endedEpoch) add(ctx context.Context, store objstore.Store, key WALKey, o objstore.Info) error {
+	object := endedObject{o, key.Start}
+	if o.Size != fenceSize {
+		p.own = append(p.own, object)
+		return nil
+	}
+	h, err := readWALHeader(ctx, store, o.Key, o.Size)
+	switch {
+	case errors.Is(err, errVanished):
+	case err != nil:
+		return err
+	case h.Epoch > key.Epoch:
+		p.fences = append(p.fences, object)
+		p.trim = max(p.trim, h.Trim+1)
+	default:
+		p.own = append(p.own, object)
+	}
+	return nil
+}
+
+// removable returns the keys of what may go: objects of the writer unless a fence that stays ended the log below them, and then
+// fences that are older than a time. young is the age of the youngest fence that stays, zero if none does.
+func (p *endedEpoch) removable(before time.Time) (own, fences []string, young time.Time) {
+	var end *endedObject // the fence that ended the log: the lowest one that is not stale (WAL-13)
+	for i, f := range p.fences {
+		if f.Modified.After(before) {
+			if f.Modified.After(young) {
+				young = f.Modified
+			}
+			if f.start >= p.trim && (end == nil || f.start < end.start) {
+				end = &p.fences[i]
+			}
+			continue
+		}
+		fences = append(fences, f.Key)
+	}
+	for _, o := range p.own {
+		if end == nil || o.start < end.start {
+			own = append(own, o.Key)
+		}
+	}
+	return own, fences, young
+}

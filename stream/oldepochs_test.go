@@ -1,0 +1,56 @@
+package stream
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/objstore/faultstore"
+)
+
+// TestWhatIsLeftOfALogIsCleanedByWhoeverAsks: the engine that took the node over ends before the fence is old.
+func TestWhatIsLeftOfALogIsCleanedByWhoeverAsks(t *testing.T) {
+	runCluster(t, func(c *cluster) {
+		dead := c.start(5)
+		c.appendMany(dead.stream(), 2)
+		dead.kill()
+		heir := c.start(6)
+		o := CleanLogOptions{Catalog: c.catalog, WAL: c.wal.Open(), Cluster: "tm-1", Node: 5}
+		before := c.bytesOf(5)
+		again, err := CleanLog(c.Context(), o)
+		require.NoError(c, err)
+		require.Zero(c, again)
+		require.Equal(c, before, c.bytesOf(5), "it is not closed: all of it is needed")
+		require.NoError(c, heir.Failover(c.Context(), 5))
+		placed := time.Now()
+		heir.close()
+
+		require.Equal(c, []string{"1/2"}, c.walKeys(5), "the fence")
+		again, err = CleanLog(c.Context(), o)
+		require.NoError(c, err)
+		require.Equal(c, placed.Add(c.config.WALFenceRetention), again)
+		require.Equal(c, []string{"1/2"}, c.walKeys(5))
+		c.pass(time.Until(again) + time.Second)
+		o.WAL = faultstore.New(c.wal.Open(), faultstore.When(func(op faultstore.Op) bool { return op.Kind == objstore.OpDelete }, faultstore.Always(faultstore.Fault{Err: objstore.ErrTransient})))
+		_, err = CleanLog(c.Context(), o)
+		require.ErrorIs(c, err, objstore.ErrTransient)
+		o.WAL = c.wal.Open()
+		again, err = CleanLog(c.Context(), o)
+		require.NoError(c, err)
+		require.Zero(c, again)
+		require.Empty(c, c.walKeys(5))
+
+		back := c.start(5)
+		c.appendMany(back.stream(), 1)
+		keys := c.walKeys(5)
+		_, err = CleanLog(c.Context(), o)
+		require.NoError(c, err)
+		require.Equal(c, keys, c.walKeys(5), "it is in use again")
+		back.close()
+		o.Node = 9
+		_, err = CleanLog(c.Context(), o)
+		require.NoError(c, err, "nobody knows it")
+	})
+}

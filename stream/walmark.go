@@ -1,0 +1,83 @@
+package stream
+
+import (
+	"context"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/tidemark-io/tidemark/objstore"
+	"github.com/tidemark-io/tidemark/stream/catalog"
+)
+
+// A mark is the last frame of a WAL object and says up to where the log had been acknowledged when the object's group was
+// sealed. With it a window without an object can be told from one that was never acknowledged (F-15):
+//
+//	windows   | own, acknowledged | GONE | own, sealed when all before it was acknowledged: its mark says so |
+//
+// The format has no field for that: the header's sticky length is 0 in version 1 and makes other readers skip as many bytes,
+// the trim offset means what is committed, and a sentinel is zeros. But any record fits into a frame, and whoever recovers a
+// log passes over records of a stream that does not exist (WAL-29). So a mark is a record, of one row and no payload, of the
+// highest stream id, which is never given out; it sorts behind all others (WAL-4), and its base offset is the logical offset
+// below which every window was acknowledged.
+//
+//	stream id   epoch   base offset     count   payload
+//	2^63 - 1    -1      acknowledged    1       none
+//
+// An object has none when nothing of its epoch had been acknowledged, or when the mark does not fit into the window.
+const markStream = catalog.StreamID(math.MaxInt64)
+
+// markSize is the length of a mark's frame.
+const markSize = frameHeaderSize + RecordHeaderSize
+
+// walMark returns the mark of a log that was acknowledged up to a window.
+func walMark(acked int64) Record { return Record{Stream: markStream, Epoch: -1, Base: acked, Count: 1} }
+
+// IsMark reports whether the record is one that says up to where a log was acknowledged, which is its base offset, and is no
+// record of a stream.
+func (r Record) IsMark() bool {
+	return r.Stream == markStream && r.Epoch == -1 && r.Count == 1 && len(r.Payload) == 0 && r.Base >= 0 && r.Base%Window == 0
+}
+
+// readMark returns up to where the log had been acknowledged when an object was sealed, as the object says; false if it does
+// not. One that is gone is errVanished.
+func readMark(ctx context.Context, store objstore.Store, o walObject) (acked int64, says bool, err error) {
+	if o.header.BodyLen < markSize {
+		return 0, false, nil
+	}
+	b := make([]byte, markSize)
+	err = retry(ctx, func() error { return store.ReadRange(ctx, o.key, b, o.size-markSize) })
+	if err != nil {
+		return 0, false, vanished(o.key, err)
+	}
+	f, rest, err := DecodeFrame(o.key, o.header.Start+o.header.BodyLen-markSize, b)
+	if err != nil || len(rest) > 0 || f.Padding || !f.Record.IsMark() {
+		return 0, false, nil // it ends with another frame
+	}
+	return f.Record.Base, true, nil
+}
+
+// checkGap refuses a window without an object of which a later one tells that there must have been one: because that lies so
+// far ahead that the writer would not have gone on without it (WAL-16), or because it says that the window was acknowledged.
+// Of the later ones the newest that says anything says most.
+func (t *walTakeover) checkGap(ctx context.Context, s walSurvey, window int64) error {
+	later := slices.DeleteFunc(slices.Sorted(maps.Keys(s.own)), func(other int64) bool { return other < window })
+	for _, other := range later {
+		if other >= window+maxInflight*Window {
+			return t.gap(window, other)
+		}
+	}
+	for _, other := range slices.Backward(later) {
+		acked, says, err := readMark(ctx, t.store, s.own[other])
+		if err != nil {
+			return err
+		}
+		if says && acked > window {
+			return t.gap(window, other)
+		}
+		if says {
+			return nil
+		}
+	}
+	return nil
+}
