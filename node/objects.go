@@ -36,6 +36,19 @@ func ReadObjects(ctx context.Context, storeURL string) (objstore.Store, error) {
 	return dir.Open(overlay.New(vfs.OS()), path)
 }
 
+// WriteObjects opens the object store that a URL names, to read and to write, for tools that repair. A directory is made if it
+// is not there. The caller closes the store.
+func WriteObjects(ctx context.Context, storeURL string) (objstore.Store, error) {
+	name, local, err := localPath(storeURL)
+	if err != nil {
+		return nil, err
+	}
+	if local {
+		return dir.Open(vfs.OS(), name)
+	}
+	return cloud.Open(ctx, storeURL, cloud.Options{})
+}
+
 // ReadObject finds the object that a URL names, and opens the store that it is in as [ReadObjects] does: a file, as a path
 // or file:// URL, or the key of a bucket that the URL's path is: s3://bucket/key. The caller closes the store.
 func ReadObject(ctx context.Context, objectURL string) (store objstore.Store, key string, err error) {

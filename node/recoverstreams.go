@@ -13,11 +13,8 @@ import (
 	"github.com/tidemark-io/tidemark/meta"
 	"github.com/tidemark-io/tidemark/meta/embedded"
 	"github.com/tidemark-io/tidemark/objstore"
-	"github.com/tidemark-io/tidemark/objstore/cloud"
-	"github.com/tidemark-io/tidemark/objstore/dir"
 	"github.com/tidemark-io/tidemark/stream"
 	streamcatalog "github.com/tidemark-io/tidemark/stream/catalog"
-	"github.com/tidemark-io/tidemark/vfs"
 )
 
 // RecoveredStreams is what a bucket tells of streams whose metadata is lost. What it cannot tell is said at [stream.Rebuilt];
@@ -80,18 +77,6 @@ type streamRecovery struct {
 	now    time.Time
 	made   *stream.Rebuilt
 	events stream.Events
-}
-
-// openBucket opens the object store that a URL names, to read and to write.
-func openBucket(ctx context.Context, storeURL string) (objstore.Store, error) {
-	name, local, err := localPath(storeURL)
-	if err != nil {
-		return nil, err
-	}
-	if local {
-		return dir.Open(vfs.OS(), name)
-	}
-	return cloud.Open(ctx, storeURL, cloud.Options{})
 }
 
 // recoverStreams finds the streams of a bucket. There are none if there is no bucket, or nothing of streams in it.
@@ -175,7 +160,7 @@ func (r *streamRecovery) add(s *meta.State) (*meta.State, error) {
 func (r *streamRecovery) execute(
 	ctx context.Context, url, cluster string, s *meta.State, scratch string,
 ) (*meta.State, error) {
-	store, err := openBucket(ctx, url)
+	store, err := WriteObjects(ctx, url)
 	if err != nil {
 		return nil, err
 	}

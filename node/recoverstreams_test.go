@@ -121,7 +121,7 @@ func (c *lostCluster) holds(dataDir string) {
 	for s := range log.View().Streams() {
 		require.False(c, s.Opened, "stream %d", s.ID)
 	}
-	store, err := openBucket(c.Context(), c.bucket)
+	store, err := WriteObjects(c.Context(), c.bucket)
 	require.NoError(c, err)
 	defer func() { require.NoError(c, store.Close()) }()
 	mark, known := log.View().Get(bucketKey)

@@ -1,12 +1,14 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/tidemark-io/tidemark/meta"
 	"github.com/tidemark-io/tidemark/observe"
 	streamcatalog "github.com/tidemark-io/tidemark/stream/catalog"
 )
@@ -21,7 +23,9 @@ const maxTakeOverPause = time.Minute
 var errLeaseLost = errors.New("node: the metadata lease is lost")
 
 // takeOvers takes over the logs of dead nodes, while this one holds the metadata lease (MP-9): one after the other, and each
-// until it has succeeded. A node without a stream engine has none.
+// until it has succeeded. The first of them starts this node's own engine. It also recovers what an earlier process of this
+// node has left, and removes what is left of the logs of nodes that do not come back. In a cluster without streams it waits
+// for the first one.
 //
 // That a node is dead is a guess by its liveness key. When it is wrong nothing breaks: the take-over fences the node, which
 // comes back under another epoch.
@@ -66,30 +70,29 @@ type tries struct {
 	next   time.Time // not before
 }
 
-// watchDead looks for dead nodes until life ends.
+// watchDead looks for dead nodes until life ends, once there can be streams.
 func (s *streams) watchDead(life context.Context) {
-	look := s.look
-	if look <= 0 {
-		look = lookForDead
+	if !s.awaitStreams(life) {
+		return
 	}
+	look := cmp.Or(max(s.look, 0), lookForDead)
 	tick := time.NewTicker(look)
 	defer tick.Stop()
 	waiting := map[streamcatalog.NodeID]tries{}
+	left := leftLogs{every: cmp.Or(max(s.clean, 0), cleanLogs), done: map[streamcatalog.NodeID]int64{}}
 	for {
-		select {
-		case <-tick.C:
-		case <-life.Done():
-			return
+		due := s.deadLogs()
+		if s.isUnfinished(life) {
+			due = append(due, streamcatalog.NodeID(s.member.Node()))
 		}
-		dead := s.deadLogs()
 		for id := range waiting {
-			if !slices.Contains(dead, id) {
+			if !slices.Contains(due, id) {
 				delete(waiting, id) // it lives, or somebody has done it
 			}
 		}
-		for _, id := range dead {
+		for _, id := range due {
 			t := waiting[id]
-			if life.Err() != nil || time.Now().Before(t.next) || !s.isDead(id) { // the one before it may have taken long
+			if life.Err() != nil || time.Now().Before(t.next) || !s.isDue(life, id) { // the one before it may have taken long
 				continue
 			}
 			if err := s.takeOver(life, id, t.failed+1); err != nil {
@@ -98,7 +101,36 @@ func (s *streams) watchDead(life context.Context) {
 				waiting[id] = t
 			}
 		}
+		s.cleanLeft(life, &left)
+		select {
+		case <-tick.C:
+		case <-life.Done():
+			return
+		}
 	}
+}
+
+// awaitStreams waits until the metadata can have streams; false if life ends first.
+func (s *streams) awaitStreams(life context.Context) bool {
+	for {
+		changed := s.log.Changes()
+		if s.log.View().Level() >= meta.LevelStreams {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-life.Done():
+			return false
+		}
+	}
+}
+
+// isDue reports whether a node's log is to be recovered here: a dead node's, or this one's of an earlier process.
+func (s *streams) isDue(ctx context.Context, id streamcatalog.NodeID) bool {
+	if int32(id) == s.member.Node() {
+		return s.isUnfinished(ctx)
+	}
+	return s.isDead(id)
 }
 
 // deadLogs are the dead nodes whose logs nobody has taken over, in the order of their ids; none unless this node holds the
@@ -118,10 +150,15 @@ func (s *streams) isDead(id streamcatalog.NodeID) bool {
 	return known && node.WALEpoch >= 0 && s.member.Buried(int32(id))
 }
 
-// takeOver takes over the log of a dead node. It is cut short when the lease is lost. Should this node's own engine have
-// failed, another one is started first; a node that has come back by then is left alone.
+// takeOver takes over the log of a dead node. It is cut short when the lease is lost. Should this node have no engine, or should
+// it have failed, one is started first; a node that has come back by then is left alone. For a log of this node itself that is
+// all there is to do, and the lease does not matter.
 func (s *streams) takeOver(life context.Context, id streamcatalog.NodeID, try int) error {
+	own := int32(id) == s.member.Node()
 	lost := s.log.LeadLost()
+	if own {
+		lost = nil
+	}
 	ctx, cancel := context.WithCancelCause(life)
 	defer cancel(nil)
 	watched := make(chan struct{})
@@ -135,8 +172,8 @@ func (s *streams) takeOver(life context.Context, id streamcatalog.NodeID, try in
 	}()
 	began := time.Now()
 	engine, err := s.get(ctx)
-	back := err == nil && !s.isDead(id) // to start an engine takes long; its epoch now would be of a node that lives
-	if err == nil && !back {
+	back := err == nil && !own && !s.isDead(id) // to start an engine takes long; its epoch now would be of a node that lives
+	if err == nil && !own && !back {
 		err = engine.Failover(ctx, id)
 	}
 	if err != nil && ctx.Err() != nil {
@@ -144,7 +181,7 @@ func (s *streams) takeOver(life context.Context, id streamcatalog.NodeID, try in
 	}
 	cancel(nil)
 	<-watched
-	if tell := s.events.TakeOver; tell != nil && life.Err() == nil && !back {
+	if tell := s.tell().TakeOver; tell != nil && life.Err() == nil && !back && (err != nil || !own) {
 		tell(observe.TakeOverEvent{Node: int32(id), Took: time.Since(began), Try: try, Err: err})
 	}
 	return err

@@ -61,6 +61,15 @@ func (n *streamNode) kill(t *testing.T, store *faultstore.Store) {
 	require.NoError(t, n.log.Close())
 }
 
+// stop ends a node in order, before the test ends.
+func (n *streamNode) stop(t *testing.T) {
+	t.Helper()
+	n.killed = true
+	require.NoError(t, n.close(t.Context()))
+	n.member.Close()
+	require.NoError(t, n.log.Close())
+}
+
 // until waits until a node's view of the metadata is as wanted.
 func until(t *testing.T, n *streamNode, wanted func(*meta.State) bool) {
 	t.Helper()
@@ -216,15 +225,108 @@ func TestANodeThatCameBackWhileTheEngineStartedIsNotTakenOver(t *testing.T) {
 	require.Empty(t, told.all(), "there was no take-over")
 }
 
-func TestANodeWithoutAnEngineTakesNothingOver(t *testing.T) {
+func TestU03_AHolderOfTheLeaseThatWasNeverAskedForAStreamTakesOver(t *testing.T) {
 	storage, bucket := metatest.NewMemory("c"), mem.NewBucket(time.Now)
 	first := newStreamNodeOf(t, 1, storage, func() objstore.Store { return bucket.Open() })
+	told := hear(first)
 	faults := faultstore.New(bucket.Open(), nil)
 	second := newStreamNodeOf(t, 2, storage, func() objstore.Store { return faults })
+	first.watch()
+	require.Zero(t, first.opened)
+	e, err := second.get(t.Context())
+	require.NoError(t, err)
+	id := write(t, e)
+	second.kill(t, faults)
+
+	until(t, first, tookOver(2))
+	<-told.came
+	require.Equal(t, []observe.TakeOverEvent{{Node: 2, Try: 1}}, told.all())
+	require.Equal(t, 1, first.opened)
+	row, _ := first.log.View().Stream(id)
+	require.Equal(t, []any{int64(3), false}, []any{row.End, row.Opened})
+}
+
+// TestATakeOverByANodeThatCannotReachTheBucketIsTold: it has no engine that could tell.
+func TestATakeOverByANodeThatCannotReachTheBucketIsTold(t *testing.T) {
+	storage, bucket := metatest.NewMemory("c"), mem.NewBucket(time.Now)
+	first := newStreamNodeOf(t, 1, storage, func() objstore.Store { return mem.New() })
+	told := hear(first)
+	faults := faultstore.New(bucket.Open(), nil)
+	second := newStreamNodeOf(t, 2, storage, func() objstore.Store { return faults })
+	first.watch()
 	e, err := second.get(t.Context())
 	require.NoError(t, err)
 	write(t, e)
 	second.kill(t, faults)
-	require.Eventually(t, func() bool { return len(first.deadLogs()) == 1 }, time.Minute, time.Millisecond)
-	require.Zero(t, first.opened)
+	<-told.came
+	var wrong *WrongStoreError
+	require.ErrorAs(t, told.all()[0].Err, &wrong)
+}
+
+// TestALogThatAnEarlierProcessLeftIsRecoveredAtTheStart: nobody has to ask for a stream, so that others may open those of it.
+func TestALogThatAnEarlierProcessLeftIsRecoveredAtTheStart(t *testing.T) {
+	storage, bucket := metatest.NewMemory("c"), mem.NewBucket(time.Now)
+	faults := faultstore.New(bucket.Open(), nil)
+	first := newStreamNodeOf(t, 1, storage, func() objstore.Store { return faults })
+	e, err := first.get(t.Context())
+	require.NoError(t, err)
+	id := write(t, e)
+	first.kill(t, faults)
+
+	again := newStreamNodeOf(t, 1, storage, func() objstore.Store { return bucket.Open() })
+	told := hear(again)
+	again.watch()
+	until(t, again, func(s *meta.State) bool {
+		row, _ := s.Stream(id)
+		return row.End == 3 && !row.Opened
+	})
+	require.NoError(t, again.close(t.Context()))
+	require.Empty(t, told.all(), "nobody else was taken over")
+	node, _ := again.log.View().Node(1)
+	require.EqualValues(t, -1, node.WALEpoch)
+}
+
+func TestANodeInAClusterWithoutStreamsPaysNothing(t *testing.T) {
+	storage := metatest.NewMemory("c")
+	n := newStreamNodeOf(t, 1, storage, func() objstore.Store { return mem.New() })
+	told := hear(n)
+	n.watch()
+	other := newStreamNodeOf(t, 2, storage, func() objstore.Store { return mem.New() })
+	other.stop(t)
+	require.Eventually(t, func() bool { return n.member.Buried(2) }, time.Minute, time.Millisecond)
+	_, err := n.log.Do(t.Context(), meta.PutKv{Key: "k", Value: []byte("v")})
+	require.NoError(t, err)
+	require.NoError(t, n.close(t.Context()))
+	require.Zero(t, n.opened)
+	require.Equal(t, meta.LevelTopics, n.log.View().Level())
+	require.Empty(t, told.all())
+}
+
+// TestFencesOfANodeThatNeverComesBackAreRemovedByALaterHolderOfTheLease: who took it over ends long before they are old.
+func TestFencesOfANodeThatNeverComesBackAreRemovedByALaterHolderOfTheLease(t *testing.T) {
+	storage, bucket := metatest.NewMemory("c"), mem.NewBucket(time.Now)
+	first := newStreamNodeOf(t, 1, storage, func() objstore.Store { return bucket.Open() })
+	faults := faultstore.New(bucket.Open(), nil)
+	second := newStreamNodeOf(t, 2, storage, func() objstore.Store { return faults })
+	for _, n := range []*streamNode{first, second} {
+		_, err := n.get(t.Context())
+		require.NoError(t, err)
+	}
+	write(t, second.engine)
+	second.kill(t, faults)
+	until(t, first, tookOver(2))
+	first.stop(t)
+	left := func() int {
+		page, err := bucket.Open().List(t.Context(), objstore.ListRequest{Prefix: streamcatalogPrefix(2)})
+		require.NoError(t, err)
+		return len(page.Objects)
+	}
+	require.Equal(t, 1, left(), "the fence")
+
+	third := newStreamNodeOf(t, 3, storage, func() objstore.Store { return bucket.Open() })
+	third.config.WALFenceRetention = time.Nanosecond // it is old by now
+	third.clean = time.Millisecond
+	third.watch()
+	require.Eventually(t, func() bool { return left() == 0 }, time.Minute, time.Millisecond)
+	require.Nil(t, third.engine, "that takes no engine")
 }

@@ -14,8 +14,9 @@ import (
 	streamcatalog "github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// streams is the stream engine of a node. It starts with the first stream that is asked for: a node without one has no
-// bucket, no caches, no metrics of them, and metadata that an older version can read.
+// streams is the stream engine of a node. It starts with the first stream that is asked for, or when a log must be recovered:
+// this node's own, or a dead one's. A node in a cluster without streams has no bucket, no caches, no metrics of them, and
+// metadata that an older version can read.
 type streams struct {
 	log    *meta.Log
 	member *meta.Member
@@ -28,8 +29,9 @@ type streams struct {
 	begun  int64          // the node epoch of the newest engine
 	closed bool
 
-	events observe.StreamEvents // those of observe, from the first engine on
-	dead   takeOvers            // runs from the first engine on
+	telling sync.Once
+	events  observe.StreamEvents // those of observe; ask tell
+	dead    takeOvers
 }
 
 // streamOptions say what an engine is made of.
@@ -38,11 +40,13 @@ type streamOptions struct {
 	open func(ctx context.Context) (objstore.Store, error)
 	// config has the settings; the zero value is [stream.DefaultConfig].
 	config stream.Config
-	// observe returns what is told of streams, and begins to tell of what state says. It is called once, with the first
-	// engine. Nil: nobody is told.
+	// observe returns what is told of streams, and begins to tell of what state says. It is called once, before the first
+	// engine is started. Nil: nobody is told.
 	observe func(state func() observe.StreamState) observe.StreamEvents
 	// look is how often the holder of the lease looks for dead nodes; 0 is [lookForDead].
 	look time.Duration
+	// clean is how often it looks what is left of the logs of nodes that do not come back; 0 is [cleanLogs].
+	clean time.Duration
 }
 
 func newStreams(log *meta.Log, member *meta.Member, o streamOptions) *streams {
@@ -133,17 +137,56 @@ func (s *streams) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if s.begun < 0 && s.observe != nil {
-		s.events = s.observe(s.state)
-	}
+	s.tell()
 	s.begun = s.member.Epoch()
 	engine, err := stream.Open(ctx, s.options())
 	if err != nil {
 		return err
 	}
 	s.engine = engine
-	s.dead.begin(s)
+	s.watch()
 	return nil
+}
+
+// watch begins to look for logs that must be recovered, unless that has begun. It waits for nothing.
+func (s *streams) watch() { s.dead.begin(s) }
+
+// tell returns what is told of streams, by metrics and in the log.
+func (s *streams) tell() observe.StreamEvents {
+	s.telling.Do(func() {
+		if s.observe != nil {
+			s.events = s.observe(s.state)
+		}
+	})
+	return s.events
+}
+
+// bucket opens the bucket, if it is not open, and returns it. It is open until close.
+func (s *streams) bucket(ctx context.Context) (objstore.Store, error) {
+	if err := s.reach(ctx); err != nil {
+		return nil, err
+	}
+	done, err := s.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return s.store, nil
+}
+
+// isUnfinished reports whether the log of an earlier process of this node was not closed, and no engine has been started that
+// recovers it.
+func (s *streams) isUnfinished(ctx context.Context) bool {
+	own, known := s.log.View().Node(s.member.Node())
+	if !known || own.WALEpoch < 0 {
+		return false
+	}
+	done, err := s.take(ctx)
+	if err != nil {
+		return false
+	}
+	defer done()
+	return s.engine == nil
 }
 
 // state is what metrics tell of streams.
@@ -162,7 +205,7 @@ func (s *streams) options() stream.Options {
 		Catalog: meta.NewCatalog(s.log), Node: streamcatalog.NodeID(s.member.Node()), Cluster: s.log.ClusterID(),
 		Incarnation: s.member.Incarnation(), Slots: 1, WAL: s.store, Data: s.store, Proof: s.member.Proved,
 		Leads: s.log.Leads, Adopts: func(id streamcatalog.NodeID) bool { return s.member.Buried(int32(id)) },
-		Events: s.events.Engine, Config: s.config,
+		Events: s.tell().Engine, Config: s.config,
 	}
 }
 

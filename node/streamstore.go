@@ -44,8 +44,8 @@ func (e *StoreError) Error() string {
 // Unwrap returns the cause.
 func (e *StoreError) Unwrap() error { return e.Err }
 
-// openStreams makes what starts a stream engine when the first stream is asked for. A store that the configuration names is
-// opened and probed now: a server should not find out hours later that it cannot write there.
+// openStreams makes what starts a stream engine when the first stream is asked for or a log must be recovered. A store that the
+// configuration names is opened and probed now: a server should not find out hours later that it cannot write there.
 func (n *Node) openStreams(ctx context.Context) error {
 	c := n.config
 	n.streams = newStreams(n.meta, n.member, streamOptions{
@@ -57,10 +57,13 @@ func (n *Node) openStreams(ctx context.Context) error {
 		},
 	})
 	n.undo("streams", n.streams.close)
-	if c.Store == "" {
-		return nil
+	if c.Store != "" {
+		if err := n.streams.reach(ctx); err != nil {
+			return err
+		}
 	}
-	return n.streams.reach(ctx)
+	n.streams.watch()
+	return nil
 }
 
 // openBucket opens the object store that the configuration names, or the one in the data directory. Metrics tell of it from
@@ -75,13 +78,19 @@ func (n *Node) openBucket(ctx context.Context) (store objstore.Store, err error)
 	if local {
 		store, err = dir.Open(n.config.FS, name)
 	} else {
-		store, err = cloud.Open(ctx, n.config.Store, cloud.Options{})
+		store, err = cloud.Open(ctx, n.config.Store, cloud.Options{Replaces: n.warnOfReplacing})
 	}
 	if err != nil {
 		return nil, err
 	}
 	n.storeEvents.Do(func() { n.storeCalled = observe.ObjectStore(n.reg, n.log) })
 	return objstore.Observed(store, n.storeCalled), nil
+}
+
+// warnOfReplacing says that the store lacks what keeps two clusters from replacing each other's large objects.
+func (n *Node) warnOfReplacing() {
+	n.log.Warn("the object store ignores If-None-Match when an upload in parts is finished: a data object of this cluster could "+
+		"replace one of a copy of it that uses the same bucket", "store", n.config.Store)
 }
 
 // probeStore asks a store for all that is needed, and asks again for as long as patience while it fails for now.
