@@ -85,6 +85,25 @@ func TestARealS3ServerPassesTheSuite(t *testing.T) {
 	})
 }
 
+// TestF45_ARealS3ServerFinishesAnUploadInPartsOnlyIfTheKeyIsFree: it knows If-None-Match of CompleteMultipartUpload, which the
+// driver has found out by then.
+func TestF45_ARealS3ServerFinishesAnUploadInPartsOnlyIfTheKeyIsFree(t *testing.T) {
+	s, err := cloud.Open(t.Context(), newBucket(t), cloud.Options{
+		PartBytes: cloud.MinPartBytes, Replaces: func() { t.Error("it replaces what is there") },
+	})
+	require.NoError(t, err)
+	defer s.Close()
+	up, err := s.Create(t.Context(), "k")
+	require.NoError(t, err)
+	_, err = up.Write(make([]byte, 17<<20)) // the library sends less in one request
+	require.NoError(t, err)
+	require.NoError(t, s.PutIfAbsent(t.Context(), "k", []byte("another's")))
+	require.ErrorIs(t, up.Finish(), objstore.ErrExists)
+	got, err := s.Get(t.Context(), "k")
+	require.NoError(t, err)
+	require.Equal(t, "another's", string(got))
+}
+
 func TestTheProbeNamesABucketThatIsNotThere(t *testing.T) {
 	s := open(t, server.SeaweedBucket(shared.addr, "no-such-bucket"))
 	defer s.Close()

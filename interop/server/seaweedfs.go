@@ -87,7 +87,7 @@ func SeaweedBucket(addr, name string) string {
 }
 
 // seaweedVolumes is how many files of 64 MB it may keep objects in; a bucket takes several.
-const seaweedVolumes = 400
+const seaweedVolumes = 600
 
 // seaweed is where setup.sh built the program.
 func (in Install) seaweed() string { return filepath.Join(in.cache, "seaweedfs", "weed") }

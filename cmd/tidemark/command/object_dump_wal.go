@@ -110,6 +110,7 @@ type frameLine struct {
 	BodyChecksum   string      `json:"body_checksum"`
 	Padding        bool        `json:"padding,omitempty"`
 	Sentinel       bool        `json:"sentinel,omitempty"`
+	Mark           bool        `json:"mark,omitempty"` // of how far the log was acknowledged: the record's start
 	Record         *recordLine `json:"record,omitempty"`
 }
 
@@ -119,7 +120,7 @@ func describeFrame(f stream.Frame) frameLine {
 		BodyChecksum: fmt.Sprintf("%08x", f.BodyChecksum), Padding: f.Padding,
 	}
 	if !f.Padding {
-		l.Sentinel = f.Record.IsSentinel()
+		l.Sentinel, l.Mark = f.Record.IsSentinel(), f.Record.IsMark()
 		r := describeRecord("record", f.Record)
 		l.Record = &r
 	}
@@ -133,6 +134,8 @@ func (l frameLine) text() string {
 		return at + "  padding"
 	case l.Sentinel:
 		return at + "  sentinel"
+	case l.Mark:
+		return at + fmt.Sprintf("  mark: acknowledged below %d", r.Start)
 	default:
 		return at + fmt.Sprintf("  stream %d  epoch %d  offsets %d to %d  payload %d B", r.Stream, r.Epoch, r.Start, r.End,
 			r.Payload)

@@ -33,7 +33,7 @@ below a gap is told, and left alone. Of objects that hold the same records the n
 
 An object or log that is damaged, of an unknown version, or unclear stops the recovery. --leave-out-damaged goes on without:
 what is left out is told. Of a damaged log the records are kept that can be read and follow each other in their stream; all of
-the log is kept under tidemark-salvaged/ in the bucket, and the next start removes it elsewhere.
+the log is kept under tidemark-salvaged/ in the bucket until 'tidemark wal drop-salvaged', and the next start removes it elsewhere.
 
 Without --execute nothing is changed: what would be made is told. With metadata in etcd, restore etcd.`,
 		Example: `  tidemark recover --data-dir /var/lib/tidemark

@@ -20,13 +20,14 @@ import (
 func newWAL() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "wal",
-		Short: "Look into the write-ahead logs of a bucket",
+		Short: "Look into the write-ahead logs of a bucket, and drop what was kept of damaged ones",
 		Example: `  tidemark wal dump ./bucket
-  tidemark wal dump 's3://bucket?region=eu-central-1' --node 5`,
+  tidemark wal dump 's3://bucket?region=eu-central-1' --node 5
+  tidemark wal drop-salvaged 's3://bucket?region=eu-central-1'`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newWALDump())
+	c.AddCommand(newWALDump(), newWALDropSalvaged())
 	return c
 }
 

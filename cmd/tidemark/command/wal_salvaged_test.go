@@ -1,0 +1,50 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-io/tidemark/stream"
+)
+
+func TestWhatWasKeptOfDamagedLogsIsToldAndDroppedOnDemand(t *testing.T) {
+	dir, cluster := stoppedServer(t)
+	bucket := t.TempDir()
+	keep := func(node int, window int64) string {
+		key := stream.WALPrefix{Cluster: cluster, Node: 5}.Key(stream.WALKey{Epoch: 1, Start: window})
+		if node == 6 {
+			key = stream.WALPrefix{Cluster: cluster, Node: 6}.Key(stream.WALKey{Epoch: 1, Start: window})
+		}
+		path := filepath.Join(bucket, filepath.FromSlash(stream.SalvagedPrefix+key))
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, make([]byte, 1000), 0o600))
+		return path
+	}
+	fives, six := []string{keep(5, 0), keep(5, stream.Window)}, keep(6, 0)
+	prefix := stream.SalvagedPrefix + stream.WALPrefix{Cluster: cluster, Node: 5}.String()
+
+	checked := done(t, "", "check", "--store", "file://"+bucket, "--data-dir", dir)
+	require.Contains(t, checked, `waste: kept of a damaged log, node 5, key "`+prefix+`": 2 object(s) of 2000 byte(s) in all, kept since `)
+	require.Contains(t, checked, "  ok  cluster tm-1  0 stream(s)  headers and indexes read  damage 0  waste 2\n")
+
+	told := done(t, "", "wal", "drop-salvaged", bucket)
+	require.Contains(t, told, prefix)
+	require.Contains(t, told, "3 object(s), 2.9 KiB, would go; nothing was changed (--execute)\n")
+	for _, path := range append(fives, six) {
+		require.FileExists(t, path)
+	}
+	require.Contains(t, done(t, "", "wal", "drop-salvaged", bucket, "--node", "5", "--execute"), "2 object(s), 2.0 KiB, are gone\n")
+	for _, path := range fives {
+		require.NoFileExists(t, path)
+	}
+	require.FileExists(t, six)
+	require.Contains(t, done(t, "", "wal", "drop-salvaged", bucket, "-o", "json"),
+		"\"objects\": 1,\n  \"bytes\": 1000,\n  \"executed\": false")
+	require.Contains(t, done(t, "", "wal", "drop-salvaged", bucket, "--execute"), "1 object(s)")
+	require.Contains(t, done(t, "", "wal", "drop-salvaged", bucket, "--execute"), "0 object(s)")
+	require.Equal(t, ExitFailed, tidemark(t, "", "wal", "drop-salvaged", filepath.Join(bucket, "gone"), "--execute").Code)
+	require.NoDirExists(t, filepath.Join(bucket, "gone"))
+}
