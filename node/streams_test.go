@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -93,6 +94,53 @@ func TestTheEngineStartsWithTheFirstStreamUnderTheNodesEpoch(t *testing.T) {
 	require.Equal(t, []any{int64(3), false}, []any{row.End, row.Opened})
 	node, _ := n.log.View().Node(1)
 	require.EqualValues(t, -1, node.WALEpoch, "nothing is left to recover")
+}
+
+// TestF60_AStoreThatIsDownDoesNotHoldUpTheEnd: a server is told to end while its bucket answers nothing. It ends in the time
+// that it has, and the next one finds all that was acknowledged.
+func TestF60_AStoreThatIsDownDoesNotHoldUpTheEnd(t *testing.T) {
+	storage, bucket := metatest.NewMemory("c"), mem.NewBucket(time.Now)
+	faults := faultstore.New(bucket.Open(), nil)
+	n := newStreamNode(t, storage, func() objstore.Store { return faults })
+	e, err := n.get(t.Context())
+	require.NoError(t, err)
+	id := write(t, e)
+	faults.SetInjector(faultstore.Always(faultstore.Fault{Err: objstore.ErrTransient}))
+	s, err := e.OpenStream(t.Context(), id, 1)
+	require.NoError(t, err)
+	stuck := make(chan error, 1)
+	go func() {
+		_, err := s.Append(context.Background(), 1, []byte("nobody was promised this"))
+		stuck <- err
+	}()
+	require.Eventually(t, func() bool { return s.Next() == 4 }, time.Minute, time.Millisecond)
+
+	over, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, n.close(over), context.DeadlineExceeded)
+	require.ErrorIs(t, <-stuck, stream.ErrWALFailed, "whoever waits is told")
+
+	n.member.Close() // the process is gone
+	next := newStreamNodeOf(t, 1, storage, func() objstore.Store { return bucket.Open() })
+	again, err := next.get(t.Context())
+	require.NoError(t, err)
+	found, err := again.OpenStream(t.Context(), id, 2)
+	require.NoError(t, err)
+	require.Equal(t, int64(3), found.Confirm())
+}
+
+// TestF60_AStartThatWaitsForItsStoreCanBeEnded: the store does not answer, and is waited for; a SIGTERM ends that.
+func TestF60_AStartThatWaitsForItsStoreCanBeEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStreams(nil, nil, streamOptions{open: func(context.Context) (objstore.Store, error) {
+			return faultstore.New(mem.New(), faultstore.Always(faultstore.Fault{Err: objstore.ErrTransient})), nil
+		}})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		require.Error(t, s.openStore(ctx))
+		require.Equal(t, time.Second, time.Since(began))
+	})
 }
 
 func TestAnEngineThatFailedIsFollowedByOneOfAnotherEpoch(t *testing.T) {
