@@ -93,6 +93,7 @@ func (c *checker) segment(i int) {
 	if s.gone.Load() {
 		return
 	}
+	c.lostEnd(i, &r, batches)
 	c.length(i, &r)
 	c.offsetIndex(s, batches)
 	c.timeIndex(s, batches, i+1 < len(c.view.segments))
@@ -137,6 +138,20 @@ func (c *checker) records(i int, r *segmentReader) []checkedBatch {
 		}
 		largest = max(largest, h.MaxTimestamp)
 		batches = append(batches, checkedBatch{last: h.LastOffset(), max: largest, ownMax: h.MaxTimestamp, position: at})
+	}
+}
+
+// lostEnd looks whether batches are missing in front of the next segment.
+func (c *checker) lostEnd(i int, r *segmentReader, batches []checkedBatch) {
+	if i+1 == len(c.view.segments) {
+		return
+	}
+	reached := r.segment.base
+	if n := len(batches); n > 0 {
+		reached = batches[n-1].last + 1
+	}
+	if err := r.lostBehind(reached, c.view.segments[i+1].base); err != nil {
+		c.find(r.segment.file.path(), r.size, err, "the offsets from %d on are lost", reached)
 	}
 }
 

@@ -114,6 +114,23 @@ func (l *entryList[E, C]) slots(file vfs.File) (int, error) {
 	return int(info.Size() / size), nil
 }
 
+// lastOnDisk returns the last entry of the file, right or wrong, and false if there is none, or it cannot be read.
+func (l *entryList[E, C]) lastOnDisk() (last E, found bool) {
+	if !l.file.isMade() {
+		return last, false
+	}
+	file, err := l.file.acquire()
+	if err != nil {
+		return last, false
+	}
+	defer l.file.release()
+	slots, err := l.slots(file)
+	if err == nil && slots > 0 {
+		last, err = l.readEntry(file, slots-1)
+	}
+	return last, err == nil && last != *new(E)
+}
+
 // searchFile is search in the first count entries of the file, when after is true for the last of them.
 func (l *entryList[E, C]) searchFile(count int, after func(E) bool) (before, at E, index int, err error) {
 	file, err := l.file.acquire()

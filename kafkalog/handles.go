@@ -175,6 +175,13 @@ func (h *handle) path() string {
 	return h.name
 }
 
+// isMade reports whether the file is there, as far as this process has made it: to acquire it would not.
+func (h *handle) isMade() bool {
+	h.cache.mu.Lock()
+	defer h.cache.mu.Unlock()
+	return h.mode != vfs.CreateTruncate
+}
+
 // rename gives the file a new name and replaces what has it. The directory is not synced. The error matches
 // [fs.ErrNotExist] when there is no file; the handle has the new name then, too, for a file to come.
 func (h *handle) rename(name string) error {

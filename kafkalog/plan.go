@@ -188,6 +188,9 @@ func (p *ReadPlan) Regions() (*Regions, error) {
 		}
 		part := &p.parts[i]
 		from, to, err := sel.take(&part.reader)
+		if err == nil && !sel.done {
+			err = p.leave(i, &sel)
+		}
 		if err != nil {
 			out.Release()
 			return nil, err
@@ -202,6 +205,21 @@ func (p *ReadPlan) Regions() (*Regions, error) {
 	return out, nil
 }
 
+// leave looks whether the read may go on behind the i-th part, which it read to the end: not if the segment has lost its own
+// end. What is in front of that is served first; who asks for what is lost gets a [*CorruptionError].
+func (p *ReadPlan) leave(i int, sel *selection) error {
+	behind := p.next - len(p.parts) + i + 1 // index in view
+	if behind >= len(p.view.segments) {
+		return nil
+	}
+	lost := p.parts[i].reader.lostBehind(sel.reached, p.view.segments[behind].base)
+	if lost == nil || !sel.found {
+		return lost
+	}
+	sel.done = true
+	return nil
+}
+
 // selection walks the parts of a read in order and says which bytes of each belong to it: whole batches, from the one
 // that holds or follows fetch, as long as they begin below limit and fit the budget, but always the first one.
 type selection struct {
@@ -212,6 +230,7 @@ type selection struct {
 	found       bool // the first batch is taken
 	done        bool // nothing more belongs to the read
 	first, last int64
+	reached     int64 // the offset behind the last batch of a part that was read to its end
 }
 
 // take returns the range [start, end) of the segment that belongs to the read.
@@ -221,6 +240,7 @@ func (sel *selection) take(r *segmentReader) (start, end int64, err error) {
 		return 0, 0, err
 	}
 	defer walk.close()
+	defer func() { sel.reached = walk.least }()
 	start, end = walk.position, walk.position
 	if !sel.found {
 		h, at, ok, err := walk.seek(sel.fetch)

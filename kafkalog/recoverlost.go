@@ -6,7 +6,7 @@ import (
 	"github.com/tidemark-io/tidemark/batch"
 )
 
-// lookAhead bounds how far intactBehind looks. No batch is larger.
+// lookAhead is how far is looked for batches that go with a cut.
 const lookAhead = 64 << 20
 
 // intactBatches counts whole batches with right checksums.
@@ -22,13 +22,23 @@ func (n *intactBatches) add(m intactBatches) {
 	n.offsets += m.offsets
 }
 
-// intactBehind counts the whole batches with a right checksum from a position on, up to most of them and within
-// lookAhead. Checksums are only computed where the offset makes sense, so that this is not slow on arbitrary bytes. The
+// nothingBehind reports whether no whole batch is left behind the one at the position, in the file or in later segments.
+func (rec *recovery) nothingBehind() (bool, error) {
+	behind, err := rec.intactBehind(rec.at+1, rec.reader.size, 1)
+	if err != nil || behind.batches > 0 {
+		return false, err
+	}
+	later, err := rec.laterIntact()
+	return later.batches == 0, err
+}
+
+// intactBehind counts the whole batches with a right checksum from a position on, up to most of them and within so many
+// bytes. Checksums are only computed where the offset makes sense, so that this is not slow on arbitrary bytes. The
 // position of the recovery does not move.
-func (rec *recovery) intactBehind(from int64, most int) (found intactBatches, err error) {
+func (rec *recovery) intactBehind(from, within int64, most int) (found intactBatches, err error) {
 	probe := *rec
 	probe.buf, probe.bufLen, probe.unproven = nil, 0, -1
-	end := min(rec.reader.size, from+lookAhead)
+	end := min(rec.reader.size, from+within)
 	for probe.at = from; probe.at+batch.HeaderSize <= end && found.batches < most; {
 		h, ok, err := probe.intact()
 		if err != nil {
@@ -68,7 +78,7 @@ func (rec *recovery) laterIntact() (found intactBatches, err error) {
 		if probe.reader, err = s.reader(); err != nil {
 			return found, err
 		}
-		in, err := probe.intactBehind(0, math.MaxInt)
+		in, err := probe.intactBehind(0, lookAhead, math.MaxInt)
 		probe.reader.close()
 		if err != nil {
 			return found, err

@@ -141,8 +141,8 @@ func (rec *recovery) bytes(n int) ([]byte, error) {
 }
 
 // judge decides about a bad batch. In what may not have been flushed it is the end of the log. In what was flushed it is
-// damage: a batch whose end is known is kept, for readers to find, and the scan goes on behind it. Without that, a file
-// that simply ends in the middle of a batch is cut all the same, for nothing is lost that the file still holds; anything
+// damage: a batch whose end is known is kept, for readers to find, and the scan goes on behind it. Without that, a log
+// that simply ends in the middle of a batch is cut all the same, for nothing is lost that its files still hold; anything
 // else fails the Open.
 func (rec *recovery) judge(h *batch.Header, framed bool, bad error) (keep bool, err error) {
 	if rec.expect >= rec.proven {
@@ -157,8 +157,8 @@ func (rec *recovery) judge(h *batch.Header, framed bool, bad error) (keep bool, 
 		return true, nil
 	}
 	if errors.Is(bad, errPartial) {
-		behind, err := rec.intactBehind(rec.at+1, 1)
-		if err != nil || behind.batches == 0 {
+		nothing, err := rec.nothingBehind()
+		if err != nil || nothing {
 			return false, err
 		}
 	}
@@ -245,7 +245,7 @@ func (rec *recovery) finish(bad error) error {
 // cutOff removes what the segment holds behind the position, and the later segments first. It tells how many whole batches
 // went with them.
 func (rec *recovery) cutOff(cut int64, bad error) error {
-	lost, err := rec.intactBehind(rec.at, math.MaxInt)
+	lost, err := rec.intactBehind(rec.at, lookAhead, math.MaxInt)
 	if err != nil {
 		return err
 	}

@@ -366,9 +366,24 @@ func (s *repairSegment) settle(last bool) {
 			Reason: "the file ends before what is known to have been on disk",
 		})
 	}
-	if !last && len(s.regions) == 0 && s.end < s.limit {
+	if !last && len(s.regions) == 0 && s.lostEnd() {
+		s.fillTo = min(s.limit, s.base+math.MaxInt32)
+		r.add(RepairStep{
+			Action: FillEnd, File: s.name, Position: s.size, First: s.end, Next: s.fillTo,
+			Reason: "the file ends before a batch that its index names",
+		})
+	} else if !last && len(s.regions) == 0 && s.end < s.limit {
 		r.note("%s: there are no records of the offsets %d to %d, and nothing shows whether there were", s.name, s.end, s.limit-1)
 	}
+}
+
+// lostEnd reports whether an index names a batch between the last one and the next segment, see lostend.go.
+func (s *repairSegment) lostEnd() bool {
+	r := s.repair
+	offsets, _ := ReadOffsetIndexFile(r.fs, filePath(r.Dir, s.base, indexSuffix)) // one that cannot be read says nothing
+	times, _ := ReadTimeIndexFile(r.fs, filePath(r.Dir, s.base, timeIndexSuffix))
+	names := func(offset int64) bool { return offset >= s.end && offset < s.limit }
+	return len(offsets) > 0 && names(offsets[len(offsets)-1].Offset) || len(times) > 0 && names(times[len(times)-1].Offset)
 }
 
 // knownEnd is the offset if the segment may have ended there. A checkpoint may be damaged too.
