@@ -8,21 +8,23 @@ func (s *shard) checkpointIfDue() error {
 	if s.appended < max(s.runner.options.CheckpointBytes, 2*s.held) || s.groups.Transactions() > 0 {
 		return nil // what an open transaction stored is in the log alone
 	}
-	done := Checkpointed{Partition: s.partition, From: s.log.End()}
+	done := Checkpointed{Partition: s.partition, From: s.log.End(), Records: len(s.unknown)}
 	s.appended = 0
-	var last Pending
+	last, err := s.appendPairs(s.unknown.pairs())
 	for _, group := range s.groups.Records() {
-		pending, err := s.append(group)
 		if err != nil {
-			done.Err = err
-			s.runner.options.Events.Checkpointed(done)
-			if errors.Is(err, ErrEnded) {
-				return err
-			}
-			return nil
+			break
 		}
+		last, err = s.append(group)
 		done.Records += len(group)
-		last = pending
+	}
+	if err != nil {
+		done.Records, done.Err = 0, err
+		s.runner.options.Events.Checkpointed(done)
+		if errors.Is(err, ErrEnded) {
+			return err
+		}
+		return nil
 	}
 	s.held, s.appended = s.appended, 0
 	if last == nil { // nothing is left of anything

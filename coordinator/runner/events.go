@@ -27,7 +27,7 @@ type LoadFailed struct {
 	Err       error
 }
 
-// Skipped tells of records that are of no type known here. They stay in the partition.
+// Skipped tells of records that are of no type known here. They stay in the partition, checkpoints included.
 type Skipped struct {
 	Partition int32
 	Records   int

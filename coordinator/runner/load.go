@@ -66,6 +66,7 @@ func (s *shard) replay(loaded *Loaded) (at int64, err error) {
 				skipped.First = e.Offset
 			}
 			skipped.Records++
+			s.unknown.note(e)
 			return nil
 		}
 		if err != nil {

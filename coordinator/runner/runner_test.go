@@ -255,6 +255,39 @@ func TestACheckpointBoundsWhatAStartReads(t *testing.T) {
 	}
 }
 
+func TestRecordsOfUnknownTypesOutliveCheckpoints(t *testing.T) {
+	l := newMemLog()
+	l.max = 300
+	odd := func(key string, value []byte) {
+		l.entries = append(l.entries, runner.Entry{Offset: l.endLocked(), Key: append([]byte{0, 3}, key...), Value: value, ProducerID: -1})
+		l.durable++
+	}
+	for i := range byte(20) {
+		odd(fmt.Sprintf("old %d", i), []byte{0, i})
+		odd(fmt.Sprintf("kept %d", i%5), []byte{1, i})
+		odd(fmt.Sprintf("old %d", i), nil)
+	}
+	for range 2 {
+		r := newRig(t, []*memLog{l}, func(o *runner.Options) { o.CheckpointBytes = 2000 })
+		r.runner.StartAll()
+		r.ready("g")
+		for i := range 200 {
+			require.NoError(t, r.commit("g", int32(i%3), int64(i)))
+		}
+		r.close()
+		require.NotEmpty(t, r.events.checked)
+		l = l.crash()
+		require.Greater(t, l.start, int64(60))
+		left := map[string][]byte{}
+		for _, e := range l.entries {
+			if e.Key[1] == 3 {
+				left[string(e.Key[2:])] = e.Value
+			}
+		}
+		require.Equal(t, map[string][]byte{"kept 0": {1, 15}, "kept 1": {1, 16}, "kept 2": {1, 17}, "kept 3": {1, 18}, "kept 4": {1, 19}}, left)
+	}
+}
+
 func TestAFaultOfTheLogicEndsTheShardAndNotTheServer(t *testing.T) {
 	l := newMemLog()
 	faulty := true

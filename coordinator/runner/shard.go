@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -37,6 +38,7 @@ type shard struct {
 	ticket  coordinator.Ticket
 	flying  []flight // appended and not yet durable, in order
 	timer   *time.Timer
+	unknown unknownRecords
 
 	appended int64 // bytes since the last checkpoint
 	held     int64 // bytes of the last checkpoint
@@ -287,9 +289,21 @@ const (
 	recordOverhead = 32
 )
 
-// append appends records, in as many batches as it takes. The pending is that of the last one. With an error some may be
-// in the log all the same, if they were more than one batch holds.
+// append appends records, see appendPairs.
 func (s *shard) append(rs []coordinator.Record) (Pending, error) {
+	return s.appendPairs(func(yield func(KeyValue, error) bool) {
+		for _, r := range rs {
+			key, value, err := records.Encode(r)
+			if !yield(KeyValue{key, value}, err) {
+				return
+			}
+		}
+	})
+}
+
+// appendPairs appends keys and values, in as many batches as it takes, up to an error that comes with one. The pending is that of
+// the last batch. With an error some may be in the log all the same, if they were more than one batch holds.
+func (s *shard) appendPairs(pairs iter.Seq2[KeyValue, error]) (Pending, error) {
 	ctx, cancel := context.WithTimeout(s.life, s.runner.options.AppendTimeout)
 	defer cancel()
 	var last Pending
@@ -307,18 +321,17 @@ func (s *shard) append(rs []coordinator.Record) (Pending, error) {
 		last, batch, size = p, batch[:0], batchOverhead
 		return nil
 	}
-	for _, r := range rs {
-		key, value, err := records.Encode(r)
+	for pair, err := range pairs {
 		if err != nil {
 			return last, err
 		}
-		n := len(key) + len(value) + recordOverhead
+		n := len(pair.Key) + len(pair.Value) + recordOverhead
 		if size+n > s.log.MaxBatchBytes() {
 			if err := flush(); err != nil {
 				return last, err
 			}
 		}
-		batch = append(batch, KeyValue{key, value})
+		batch = append(batch, pair)
 		size += n
 	}
 	return last, flush()
