@@ -212,7 +212,7 @@ func (s *segment) tooOld(c *Config, now, timestamp int64) (bool, error) {
 		return false, err
 	}
 	if first >= 0 {
-		return timestamp-first > age, nil
+		return timestamp > first && timestamp-first > age, nil
 	}
 	return now-s.created > age, nil
 }

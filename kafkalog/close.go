@@ -12,6 +12,7 @@ func (l *Log) Fence() {
 	l.fenced.Store(true)
 	l.mu.Unlock()
 	l.env.roll.end(&l.rollJobs)
+	l.forgetSealed() // and waits for upkeep that is at it
 }
 
 // Close ends the log: it waits for the background flush, makes records and indexes durable, writes a log start that waits
@@ -81,8 +82,9 @@ func (l *Log) writeOnClose() error {
 	if err := errors.Join(l.epochs.write(), l.flushStartLocked()); err != nil {
 		return err
 	}
+	err := active.seal()
 	l.noteIndexNames(active)
-	if err := active.seal(); err != nil {
+	if err != nil {
 		return err
 	}
 	// A snapshot at the log end may come to stand at a segment's base, so it must not say more than what is on disk.
@@ -92,8 +94,8 @@ func (l *Log) writeOnClose() error {
 	if err := active.syncIndexes(); err != nil {
 		return err
 	}
-	err := l.takeSnapshotLocked(func(offset int64, data []byte) error {
-		l.names.changed.Add(1)
+	err = l.takeSnapshotLocked(func(offset int64, data []byte) error {
+		defer l.names.changed.Add(1)
 		return l.snapshots.publishLater(offset, data)
 	})
 	return errors.Join(err, l.syncNames())

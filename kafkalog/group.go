@@ -159,12 +159,22 @@ func (l *Log) stageItem(c *Config, now int64, it *GroupItem) {
 	}
 	if err := l.admit(&b); err != nil || it.Result.Duplicate {
 		it.Err = err
+		if it.Result.Duplicate && it.Result.LastOffset >= l.end.Load() {
+			l.restage(c, now, it)
+		}
 		return
 	}
 	l.stageBatch(c, now, &b)
 	if alone {
 		l.writeStaged(c)
 	}
+}
+
+// restage takes a batch in again whose first copy is staged, and not in the log for sure.
+func (l *Log) restage(c *Config, now int64, it *GroupItem) {
+	l.writeStaged(c)
+	it.Result, it.Err = Appended{}, nil
+	l.stageItem(c, now, it)
 }
 
 // place assigns the offset and starts a new segment if the batch needs one. A refused batch changes nothing.
@@ -373,7 +383,7 @@ func (l *Log) applyStaged(c *Config, active *segment) error {
 	for i := range st.batches {
 		b := &st.batches[i]
 		if b.closed && b.done.aborted {
-			if err := active.txns.append(b.done.AbortedTxn); err != nil {
+			if err := l.noteAborted(active, b.done.AbortedTxn); err != nil {
 				return err
 			}
 		}
@@ -391,6 +401,19 @@ func (l *Log) applyStaged(c *Config, active *segment) error {
 		position += int64(b.header.Size())
 	}
 	return nil
+}
+
+// noteAborted adds to the transaction index, whose first entry makes its file.
+func (l *Log) noteAborted(active *segment, t AbortedTxn) error {
+	there, err := active.txns.exists()
+	if err != nil {
+		return err
+	}
+	err = active.txns.append(t)
+	if !there {
+		l.names.changed.Add(1)
+	}
+	return err
 }
 
 // appendMark is what an append that fails is rolled back to.

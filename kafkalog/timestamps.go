@@ -128,6 +128,9 @@ func (q *timeSearch) segment(s *segment) (TimestampOffset, bool, error) {
 // from returns the offset from which to search. The time index says up to which one no record reaches the target, if
 // the batch that it names is as it says.
 func (q *timeSearch) from(r *segmentReader) (int64, error) {
+	if q.target == math.MinInt64 {
+		return q.minimum, nil // nothing is before it
+	}
 	entry, err := r.segment.times.lookup(q.target - 1)
 	if err != nil || entry.timestamp < 0 {
 		return q.minimum, r.segment.withoutIndex(err)
