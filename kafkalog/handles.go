@@ -183,12 +183,16 @@ func (h *handle) isMade() bool {
 }
 
 // rename gives the file a new name and replaces what has it. The directory is not synced. The error matches
-// [fs.ErrNotExist] when there is no file; the handle has the new name then, too, for a file to come.
+// [fs.ErrNotExist] when there is no file; the handle has the new name then, too, for a file to come. A failure behind which the
+// file has its new name is none: who believed it would go on to write to a file that the next Open removes.
 func (h *handle) rename(name string) error {
 	h.naming.Lock()
 	defer h.naming.Unlock()
 	old := h.path()
 	err := h.cache.fs.Rename(old, name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && h.cache.hasMoved(old, name) {
+		err = nil
+	}
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		h.cache.mu.Lock()
 		h.name = name
@@ -198,6 +202,13 @@ func (h *handle) rename(name string) error {
 		return &IOError{Op: "rename to " + name, Path: old, Err: err}
 	}
 	return nil
+}
+
+// hasMoved reports whether a file has the second of two names and not the first.
+func (c *handleCache) hasMoved(from, to string) bool {
+	_, gone := c.fs.Stat(from)
+	_, there := c.fs.Stat(to)
+	return errors.Is(gone, fs.ErrNotExist) && there == nil
 }
 
 // createFile creates the file, empty, or empties it, and does not keep it open. The directory is not synced.

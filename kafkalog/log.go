@@ -41,8 +41,9 @@ type Log struct {
 		retired []retiredFile
 		// What a failed truncation left undone, and settle does before the next append.
 		trimOwed    bool // the active file is longer than the log says
+		indexesOwed bool // the indexes of the active segment speak of what was cut off
 		rebuildOwed bool // the producers are not those of the records
-		lowerOwed   bool // the log start file says a higher start than there is
+		lowerOwed   bool // the log start file says a higher start than there is, or may do
 		// hole is where the records end if a truncation inside a batch left the log end above them, else never.
 		hole      int64
 		lastFlush int64 // ms: when everything was durable last
@@ -222,7 +223,7 @@ func (l *Log) AssignEpoch(epoch int32, start int64) error {
 func (l *Log) neverHeldRecords() bool {
 	v := l.view.Load()
 	return l.mu.fresh && l.end.Load() == 0 && len(v.segments) == 1 && v.segments[0].size.Load() == 0 && v.start == 0 && !v.established &&
-		!l.mu.trimOwed && !l.mu.lowerOwed && !l.mu.rebuildOwed && l.mu.startOwed < 0
+		!l.mu.trimOwed && !l.mu.indexesOwed && !l.mu.lowerOwed && !l.mu.rebuildOwed && l.mu.startOwed < 0
 }
 
 // String describes the log in one line, for messages.

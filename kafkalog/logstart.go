@@ -54,9 +54,10 @@ func (l *Log) setStartLocked(offset int64) error {
 		return &ArgumentError{Argument: "log start", Value: offset, Reason: "is above the log end"}
 	}
 	if err := writeLogStart(l.env.fs, l.dir, offset); err != nil {
+		l.mu.lowerOwed = true // the file may have it all the same
 		return err
 	}
-	l.mu.startOwed = -1
+	l.mu.startOwed, l.mu.lowerOwed = -1, false
 	return l.raiseStartLocked(offset)
 }
 

@@ -184,7 +184,7 @@ func (l *Log) retireFiles(s *segment) ([]*handle, error) {
 	files := append(s.handles(), snapshot)
 	// The records last: while they have their name the segment is complete or is completed by the next Open.
 	slices.Reverse(files)
-	l.names.changed.Add(1)
+	defer l.names.changed.Add(1) // behind the renames, or a sync that runs beside them would count as one of theirs
 	for i, h := range files {
 		err := h.rename(h.path() + deletedSuffix)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {

@@ -75,16 +75,17 @@ type loader struct {
 	options Options
 	config  *Config
 
-	segments   []*segment
-	start      int64 // checkpointed log start
-	startFound bool
-	end        int64
-	flushed    int64 // everything below is on disk
-	epochs     *epochCache
-	noEpochs   bool // the epoch file is missing or unreadable
-	young      bool // see youngBytes
-	stopped    bool // the files agree with a clean stop
-	fresh      bool // there was no log
+	segments    []*segment
+	start       int64 // checkpointed log start
+	startFound  bool
+	end         int64
+	flushed     int64 // everything below is on disk
+	epochs      *epochCache
+	noEpochs    bool    // the epoch file is missing or unreadable
+	young       bool    // see youngBytes
+	retiredTxns []int64 // bases of segments of which a power cut kept the records and not the transaction index
+	stopped     bool    // the files agree with a clean stop
+	fresh       bool    // there was no log
 }
 
 // load brings the directory to one state and reads it. Each segment whose offsets do not fit its indexes is split, and the

@@ -1,6 +1,8 @@
 package kafkalog
 
 import (
+	"errors"
+	"io/fs"
 	"slices"
 )
 
@@ -64,6 +66,10 @@ func (p *producerState) reload(files *snapshotFiles, o rebuildOptions) error {
 			p.load(entries, o.nowMs, o.expirationMs)
 			p.mapEnd, p.lastSnap = newest, newest
 			return nil
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			files.forget(newest) // somebody took it
+			continue
 		}
 		if !damaged(err) {
 			return err

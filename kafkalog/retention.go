@@ -130,5 +130,26 @@ func (l *Log) retainFrom(drop int, reason string) error {
 		}
 		epochs = l.raiseStartLocked(base)
 	}
+	// Of several segments that go a power cut may bring any back, and must not leave a hole above the log start. So either the start
+	// is written first, which one sync does for many, or each is gone for good before the next one goes.
+	if drop <= syncEach || l.flushStartLocked() != nil {
+		return errors.Join(epochs, l.dropOneByOne(drop, reason))
+	}
 	return errors.Join(epochs, l.dropFirst(drop, reason))
+}
+
+// syncEach is how many segments are dropped with a sync of each.
+const syncEach = 8
+
+// dropOneByOne is dropFirst that makes what was dropped before durable, each time.
+func (l *Log) dropOneByOne(n int, reason string) error {
+	for range n {
+		if err := l.syncNames(); err != nil {
+			return err
+		}
+		if err := l.dropFirst(1, reason); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -125,8 +125,8 @@ func (l *Log) sealedFlush(sealed *segment, base int64) func() error {
 	}
 }
 
-// settle does what a failed truncation left undone, before anything else is written: it cuts the active file at the log
-// end, writes the leader epochs and a lowered log start, and rebuilds the producers.
+// settle does what a failed truncation left undone, before anything else is written: it cuts the active file and its indexes at
+// the log end, writes the leader epochs and a lowered log start, and rebuilds the producers.
 func (l *Log) settle() error {
 	if !l.epochs.optional && !l.epochs.deferred {
 		if err := l.epochs.write(); err != nil {
@@ -136,16 +136,35 @@ func (l *Log) settle() error {
 	if err := l.trimActive(); err != nil {
 		return err
 	}
-	if l.mu.lowerOwed {
-		if err := writeLogStart(l.env.fs, l.dir, l.view.Load().start); err != nil {
+	if l.mu.indexesOwed {
+		if err := l.view.Load().active().cutIndexes(l.end.Load()); err != nil {
 			return err
 		}
-		l.mu.lowerOwed = false
+		l.mu.indexesOwed = false
+	}
+	if err := l.settleStart(); err != nil {
+		return err
 	}
 	if l.mu.rebuildOwed {
 		return l.rebuildProducers()
 	}
 	return nil
+}
+
+// settleStart makes the log start file say what is so, where it may say a higher start: the next Open would take the log for one
+// that has lost everything up to there.
+func (l *Log) settleStart() error {
+	if !l.mu.lowerOwed {
+		return nil
+	}
+	var err error
+	if v := l.view.Load(); v.established {
+		err = writeLogStart(l.env.fs, l.dir, v.start)
+	} else {
+		err = removeLogStart(l.env.fs, l.dir)
+	}
+	l.mu.lowerOwed = err != nil
+	return err
 }
 
 func (l *Log) trimActive() error {

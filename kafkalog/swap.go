@@ -26,6 +26,7 @@ func (ld *loader) clean() ([]string, error) {
 	changed := false
 	for _, name := range names {
 		switch {
+		case ld.noteRetiredTxns(names, name):
 		case strings.HasSuffix(name, deletedSuffix), strings.HasSuffix(name, tempSuffix):
 			err = ld.remove(name)
 			changed = true

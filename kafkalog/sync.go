@@ -91,8 +91,9 @@ func (l *Log) planFlush(indexes bool) (flushJob, error) {
 		return job, nil
 	}
 	if job.indexes = indexes && !l.isYoung(); job.indexes {
+		err := errors.Join(l.settle(), l.epochs.write(), active.writeIndexes())
 		l.noteIndexNames(active)
-		if err := errors.Join(l.settle(), l.epochs.write(), active.writeIndexes()); err != nil {
+		if err != nil {
 			if passing(err) {
 				err = tryAgain(err)
 			}
@@ -135,7 +136,7 @@ func (job *flushJob) run(l *Log) error {
 	return nil // a snapshot only makes a start quick
 }
 
-// dirNames counts the changes of names in the log's directory and knows up to which one they are durable.
+// dirNames counts the changes of names in the log's directory, once each was made, and knows up to which one they are durable.
 type dirNames struct {
 	changed, synced atomic.Int64
 }
@@ -160,7 +161,7 @@ func (l *Log) syncDir() error {
 	return nil
 }
 
-// noteIndexNames counts the names of index files that are about to be made.
+// noteIndexNames counts the names of index files that were made.
 func (l *Log) noteIndexNames(s *segment) {
 	if s.noIndexes {
 		l.names.changed.Add(1)

@@ -32,6 +32,9 @@ func (l *Log) TruncateTo(offset int64) error {
 	if _, err := l.retrySealed(); err != nil {
 		return err
 	}
+	if err := l.settleStart(); err != nil {
+		return err
+	}
 	l.forgetSealed() // a snapshot may speak of what is truncated
 	if offset < l.view.Load().segments[0].base {
 		return l.resetLocked(offset)
@@ -42,7 +45,10 @@ func (l *Log) TruncateTo(offset int64) error {
 func (l *Log) truncateLocked(offset int64) error {
 	var err error
 	for err == nil && l.view.Load().active().base > offset {
-		err = l.dropActive()
+		// Each is gone for good before the one in front of it is touched: a power cut leaves no hole.
+		if err = l.dropActive(); err == nil {
+			err = l.syncDir()
+		}
 	}
 	if err == nil {
 		err = l.cutActive(offset)
@@ -125,7 +131,10 @@ func (l *Log) cutActive(offset int64) error {
 		next.created, next.firstStamp = old.created, old.firstStamp
 	}
 	err = next.cutIndexes(offset)
-	err = errors.Join(err, next.findMax())
+	l.mu.indexesOwed = err != nil
+	if err == nil {
+		err = next.findMax()
+	}
 	segments := append(v.segments[:len(v.segments)-1:len(v.segments)-1], next)
 	l.publish(segments, min(v.start, offset), v.established)
 	l.end.Store(offset)
@@ -225,10 +234,13 @@ func (l *Log) ResetTo(offset int64) error {
 
 func (l *Log) resetLocked(offset int64) error {
 	v := l.view.Load()
-	// Newest first: a crash in between leaves a log that is shorter, never one with a hole that nobody made.
+	// Newest first, and each for good: a crash in between leaves a log that is shorter, never one with a hole that nobody made.
 	var retired []*handle
 	for i := len(v.segments) - 1; i >= 0; i-- {
 		files, err := l.retireFiles(v.segments[i])
+		if err == nil && i > 0 {
+			err = l.syncDir()
+		}
 		if err != nil {
 			l.fail(err)
 			return err
@@ -242,7 +254,7 @@ func (l *Log) resetLocked(offset int64) error {
 		return err
 	}
 	l.queueDeletion(retired)
-	l.mu.trimOwed = false
+	l.mu.trimOwed, l.mu.indexesOwed = false, false
 	l.mu.hole = never
 	l.mu.startOwed = -1
 	l.end.Store(offset)

@@ -16,6 +16,10 @@ func (ld *loader) repairTransactions(names []string) error {
 	broken := make(map[*segment]bool)
 	last := 0
 	for i, s := range ld.segments {
+		if slices.Contains(ld.retiredTxns, s.base) {
+			broken[s], last = true, i
+			continue
+		}
 		if !slices.Contains(names, fileName(s.base, txnIndexSuffix)) {
 			continue
 		}
@@ -48,6 +52,35 @@ func (ld *loader) repairTransactions(names []string) error {
 			continue
 		}
 		if err := s.remakeTransactions(aborted); err != nil {
+			return err
+		}
+	}
+	return ld.forgetRetiredTxns()
+}
+
+// noteRetiredTxns reports whether the name is that of the transaction index of a segment that was retired, whose records have
+// their name back after a power cut. It may also be that of an earlier segment with the same base, so it is not given back: the
+// index is made from the records, and the file stays until that is done.
+func (ld *loader) noteRetiredTxns(names []string, name string) bool {
+	base, ok := parseOffset(name)
+	if !ok || name != fileName(base, txnIndexSuffix+deletedSuffix) ||
+		!slices.Contains(names, fileName(base, logSuffix)) || slices.Contains(names, fileName(base, txnIndexSuffix)) {
+		return false
+	}
+	ld.retiredTxns = append(ld.retiredTxns, base)
+	return true
+}
+
+// forgetRetiredTxns removes what noteRetiredTxns left, once the new ones and their names are durable.
+func (ld *loader) forgetRetiredTxns() error {
+	if len(ld.retiredTxns) == 0 {
+		return nil
+	}
+	if err := ld.log.syncDir(); err != nil {
+		return err
+	}
+	for _, base := range ld.retiredTxns {
+		if err := ld.remove(fileName(base, txnIndexSuffix+deletedSuffix)); err != nil {
 			return err
 		}
 	}
