@@ -223,9 +223,18 @@ func renameOver(fsys vfs.FS, name string, data []byte) error {
 		return err
 	}
 	if err := fsys.Rename(temp, name); err != nil {
-		return &IOError{Op: "rename to", Path: name, Err: err}
+		return &IOError{Op: opReplace, Path: name, Err: err}
 	}
 	return nil
+}
+
+// opReplace is the [IOError].Op of the step from which on the new content may be there, although it failed.
+const opReplace = "rename to"
+
+// mayHaveReplaced reports whether a replaceFile that failed with the error may have taken effect all the same.
+func mayHaveReplaced(err error) bool {
+	var at *IOError
+	return errors.As(err, &at) && (at.Op == opReplace || at.Op == opSyncDir)
 }
 
 // writeSynced makes a file with the given bytes and syncs them, not its name.

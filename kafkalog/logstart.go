@@ -54,7 +54,7 @@ func (l *Log) setStartLocked(offset int64) error {
 		return &ArgumentError{Argument: "log start", Value: offset, Reason: "is above the log end"}
 	}
 	if err := writeLogStart(l.env.fs, l.dir, offset); err != nil {
-		l.mu.lowerOwed = true // the file may have it all the same
+		l.mu.lowerOwed = l.mu.lowerOwed || mayHaveReplaced(err)
 		return err
 	}
 	l.mu.startOwed, l.mu.lowerOwed = -1, false
