@@ -18,6 +18,9 @@ func (p Policy) Has(q Policy) bool { return p&q == q }
 
 // Config is what may be changed on a live log with [Log.SetConfig]. Each operation reads one snapshot of it. Names in
 // brackets are Kafka's. Times are milliseconds, sizes are bytes.
+//
+// Begin with [DefaultConfig] and change what is to be different: in a Config that is not zero as a whole a field that is zero
+// means 0, such as a retention of 0 ms, and producers that are forgotten when the log is opened again.
 type Config struct {
 	// SegmentBytes [segment.bytes] is the size a segment may not exceed, up to 2^31-1. A single larger batch is taken,
 	// alone in its segment.
