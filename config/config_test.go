@@ -85,7 +85,7 @@ func TestEveryDefaultIsLegal(t *testing.T) {
 }
 
 func TestEveryKeyFillsAFieldOfItsOwn(t *testing.T) {
-	example := map[config.Kind]string{config.Text: "file:///x", config.Address: "h:1", config.List: "h:1,i:2", config.Bool: "true", config.Number: "77",
+	example := map[config.Kind]string{config.Dir: "x", config.File: "x", config.User: "me:secret", config.Address: "h:1", config.List: "h:1,i:2", config.Bool: "true", config.Number: "77",
 		config.Size: "7MiB", config.Duration: "77s", config.Ratio: "0.77", config.URL: "http://h:1"}
 	fields := map[string]string{}
 	for _, d := range config.Definitions() {
@@ -185,7 +185,7 @@ func TestAListOfAddressesIsCheckedItemByItem(t *testing.T) {
 	for text, want := range map[string]string{
 		"h:1,h":     `expected HOST:PORT, such as 127.0.0.1:9092`,
 		"h:1,":      `expected HOST:PORT, such as 127.0.0.1:9092`,
-		"h:1,h:1":   `h:1 is there twice`,
+		"h:1,h:1":   `h:1 is named twice`,
 		"h:1,h:x":   `port "x" is not a number from 0 to 65535`,
 		"h:0,h:0,,": `expected HOST:PORT, such as 127.0.0.1:9092`,
 	} {

@@ -5,10 +5,10 @@
 // that names the nearest one and where it came from. The result is a [Server] of plain values, and [Loaded.Print] shows
 // every value with its source and with secrets hidden.
 //
-// Durations are written as 10s, 5m, 12h or 7d, or as Kafka's plain milliseconds. Sizes are written as 64MiB or 1GB, or as
-// plain bytes. What may be several addresses is written with commas between, as a flag that is repeated, or as a list in
-// the file. In the environment a key is written in capitals with _ for . and -: TIDEMARK_NUM_PARTITIONS. In the file a
-// dotted key may be written flat or nested. The settings of topics that do not set them are given with topic-default:
+// Durations are written as 10s, 5m, 12h or 7d, or as Kafka's plain milliseconds; sizes as 64MiB or 1GB, or as plain bytes.
+// Several addresses are separated by commas, given as a repeated flag, or as a list in the file. In the environment a key is
+// written in capitals with _ for . and -: TIDEMARK_NUM_PARTITIONS. In the file a dotted key may be written flat or nested.
+// Settings for topics that do not set them themselves are given with topic-default:
 //
 //	data-dir: /var/lib/tidemark
 //	num.partitions: 6
@@ -17,7 +17,7 @@
 //	  retention.ms: 259200000
 //	  cleanup.policy: compact
 //
-// and, in the file, for topics whose names match a pattern, of which the last that matches wins:
+// and, in the file only, for topics whose names match a pattern. If several patterns match, the last one wins:
 //
 //	topic-patterns:
 //	  - pattern: "audit-*"

@@ -16,7 +16,9 @@ type Kind string
 
 // The kinds of values.
 const (
-	Text     Kind = "text"
+	Dir      Kind = "DIR"
+	File     Kind = "FILE"
+	User     Kind = "NAME:PASSWORD"
 	Address  Kind = "HOST:PORT"
 	List     Kind = "HOST:PORT,..." // addresses; see [Definition.Kind]
 	Choice   Kind = "choice"
@@ -34,8 +36,8 @@ type Definition struct {
 	Key string
 	// Env is the name in the environment.
 	Env string
-	// Kind is what the value is. A List is addresses with commas between; as a flag it may be given any number of times, and in
-	// the file it may be a YAML list.
+	// Kind is what the value is. A List is addresses separated by commas; as a flag it may be repeated, and in the file it may
+	// be a YAML list.
 	Kind Kind
 	// Default is the default as [Loaded.Print] shows it.
 	Default string
@@ -45,9 +47,8 @@ type Definition struct {
 	Doc string
 }
 
-// TopicDefault is the key that gives topics a setting which they do not set themselves. It may be given any number of
-// times, as NAME=VALUE in a flag, as a list of NAME=VALUE separated by newlines or semicolons in the environment, and as a
-// map or a list in the file.
+// TopicDefault is the key of the settings of topics that do not set them themselves: NAME=VALUE in a flag, which may be
+// repeated; a list of NAME=VALUE separated by newlines or semicolons in the environment; a map or a list in the file.
 const TopicDefault = "topic-default"
 
 // Definitions returns every key but [TopicDefault], in the order in which they are printed. The caller owns the slice.
@@ -74,39 +75,39 @@ var table = slices.Concat(serverKeys(), metaKeys(), brokerKeys(), networkKeys(),
 
 func serverKeys() []key {
 	return []key{
-		textKey("data-dir", func(s *Server) *string { return &s.DataDir }, "tidemark-data",
-			"The directory that holds logs and metadata."),
+		textKey("data-dir", Dir, func(s *Server) *string { return &s.DataDir }, "tidemark-data",
+			"The directory for logs and metadata."),
 		addressesKey("kafka-listen", func(s *Server) *[]string { return &s.KafkaListen }, "127.0.0.1:9092", false,
-			"Where Kafka clients connect. Port 0 picks a free one and prints it."),
+			"Where Kafka clients connect; port 0 picks a free one and prints it."),
 		addressesKey("kafka-advertise", func(s *Server) *[]string { return &s.KafkaAdvertise }, "", true,
-			"The address that Kafka clients are told, one for each of kafka-listen and in its order; where there is none, they are told "+
-				"the one that they have connected to."),
+			"The addresses that Kafka clients are told, one for each of kafka-listen, in the same order; without one, clients are told "+
+				"the address that they connected to."),
 		addressKey("flight-listen", func(s *Server) *string { return &s.FlightListen }, "127.0.0.1:9123", true,
-			"Where Arrow Flight clients connect, or off. This version does not serve it."),
+			"Where Arrow Flight clients connect, or off; not served by this version."),
 		addressKey("flight-advertise", func(s *Server) *string { return &s.FlightAdvertise }, "", true,
-			"The address that Flight clients are told; what is listened on if not given. This version does not serve it."),
+			"The address that Flight clients are told, by default flight-listen; not served by this version."),
 		addressKey("http-listen", func(s *Server) *string { return &s.HTTPListen }, "127.0.0.1:9180", true,
 			"Where health, metrics and the console are served, or off."),
 		storeKey(),
 		boolKey("insecure-listen", func(s *Server) *bool { return &s.InsecureListen }, false,
-			"Allows a listener that other machines can reach and that asks for no authentication."),
+			"Allow listeners that other machines can reach although clients are not authenticated."),
 		choiceKey("log-level", func(s *Server) *string { return &s.LogLevel }, "info",
-			[]string{"debug", "info", "warn", "error"}, "The least important messages that are logged."),
+			[]string{"debug", "info", "warn", "error"}, "The lowest level of messages to log."),
 		choiceKey("log-format", func(s *Server) *string { return &s.LogFormat }, "text", []string{"text", "json"},
-			"How log messages are written."),
+			"The format of log messages."),
 		sizeKey("memory-limit", func(s *Server) *int64 { return &s.MemoryLimit }, 0, 0, math.MaxInt64,
-			"The memory that the Go runtime keeps to and buffers are scaled to; 0 is GOMEMLIMIT, or most of what the container allows."),
+			"The memory to stay within, which buffers are sized by; 0 is GOMEMLIMIT, or nine tenths of the container's limit."),
 		numberKey("max-open-files", func(s *Server) *int32 { return &s.MaxOpenFiles }, 0, 0,
-			"How many files that are not being written are kept open; 0 is half of what the process may open."),
+			"How many files to keep open that are not being written; 0 is half of what the process may open."),
 		choiceKey("group-metrics", func(s *Server) *string { return &s.GroupMetrics }, "group",
-			[]string{"off", "group", "partition"}, "How much the metrics tell of each consumer group."),
+			[]string{"off", "group", "partition"}, "How detailed the metrics of consumer groups are."),
 		traceKey(),
 		ratioKey("trace-sample-ratio", func(s *Server) *float64 { return &s.TraceRatio }, 0.01,
-			"How many of the requests and flush rounds are traced, 0 to 1; starts and new topics always are."),
+			"The share of requests and flushes to trace, from 0 to 1; starts and new topics are always traced."),
 		numberKey("max-partitions", func(s *Server) *int32 { return &s.MaxPartitions }, 10_000, 0,
-			"How many partitions this server takes before it makes no more; 0 is no limit."),
+			"How many partitions this server holds at most; 0 is no limit."),
 		sizeKey("disk-reserve", func(s *Server) *int64 { return &s.DiskReserve }, -1, -1, math.MaxInt64,
-			"How much of the disk is kept free of records: with less, producers are refused; -1 is 256MiB, or a twentieth of a small disk."),
+			"Refuse producers when less of the disk than this is free; -1 is 256MiB, or a twentieth of a small disk."),
 	}
 }
 
@@ -118,48 +119,49 @@ func brokerKeys() []key {
 		boolKey("delete.topic.enable", func(s *Server) *bool { return &s.DeleteTopic }, true,
 			"Whether clients may delete topics."),
 		numberKey("num.partitions", func(s *Server) *int32 { return &s.NumPartitions }, 1, 1,
-			"How many partitions a topic gets when nobody says."),
+			"How many partitions a new topic gets by default."),
 		replicationKey(),
 		sizeKey("message.max.bytes", func(s *Server) *int64 { return &s.MessageMaxBytes }, 1<<20+12, 0, math.MaxInt32,
-			"The largest batch of a topic that does not set max.message.bytes; a topic-default of that name is stronger."),
+			"The largest batch of a topic that does not set max.message.bytes; a topic-default of that name overrides this."),
 		sizeKey("fetch.max.bytes", func(s *Server) *int64 { return &s.FetchMaxBytes }, 55<<20, 1024, math.MaxInt32,
-			"The largest answer to one fetch."),
+			"The largest response to a fetch."),
 		numberKey("max.incremental.fetch.session.cache.slots", func(s *Server) *int32 { return &s.MaxFetchSessions }, 1000, 0,
-			"How many fetch sessions are kept."),
+			"How many incremental fetch sessions to keep."),
 	}
 }
 
 func networkKeys() []key {
 	return []key{
 		sizeKey("socket.request.max.bytes", func(s *Server) *int64 { return &s.SocketRequestMaxBytes }, 100<<20, 1,
-			math.MaxInt32, "The largest request that is read."),
+			math.MaxInt32, "The largest request to accept."),
 		durationKey("connections.max.idle.ms", func(s *Server) *time.Duration { return &s.ConnectionsMaxIdle },
-			10*time.Minute, math.MinInt64, "How long a silent connection stays open; 0 or below is for ever."),
+			10*time.Minute, math.MinInt64, "How long an idle connection stays open; 0 or less is for ever."),
 		numberKey("max.connections", func(s *Server) *int32 { return &s.MaxConnections }, math.MaxInt32, 1,
-			"How many connections are open at once. The default is a quarter of the file descriptors that the process may have."),
+			"How many connections may be open at once; the default is a quarter of the process's file descriptors."),
 		numberKey("max.connections.per.ip", func(s *Server) *int32 { return &s.MaxConnectionsPerIP }, math.MaxInt32, 1,
 			"How many connections one address may have open."),
 		sizeKey("queued.max.request.bytes", func(s *Server) *int64 { return &s.QueuedMaxRequestBytes }, -1, -1,
-			math.MaxInt64, "How much memory the requests in work may take before connections are no longer read; at least twice socket.request.max.bytes. -1 is a quarter of memory-limit, at most 1GiB."),
+			math.MaxInt64, "How much memory requests in progress may take before reading from connections pauses; at least twice "+
+				"socket.request.max.bytes; -1 is a quarter of memory-limit, at most 1GiB."),
 	}
 }
 
 func groupKeys() []key {
 	return []key{
 		numberKey("offsets.topic.num.partitions", func(s *Server) *int32 { return &s.OffsetsPartitions }, 50, 1,
-			"How many partitions __consumer_offsets gets when it is made."),
+			"How many partitions __consumer_offsets is created with."),
 		numberKey("offsets.retention.minutes", func(s *Server) *int32 { return &s.OffsetsRetentionMinutes }, 7*24*60, 1,
 			"How long the offsets of a group without members are kept."),
 		durationKey("offsets.retention.check.interval.ms", func(s *Server) *time.Duration { return &s.OffsetsRetentionCheck },
-			10*time.Minute, time.Millisecond, "How often offsets are looked at for ones to forget."),
+			10*time.Minute, time.Millisecond, "How often to look for expired offsets."),
 		numberKey("offset.metadata.max.bytes", func(s *Server) *int32 { return &s.OffsetMetadataMax }, 4096, 1,
-			"The longest text that a client may commit with an offset."),
+			"The longest metadata text that a client may commit with an offset."),
 		durationKey("group.initial.rebalance.delay.ms", func(s *Server) *time.Duration { return &s.GroupInitialDelay },
-			3*time.Second, 0, "How long a group that was empty waits for more members after its first."),
+			3*time.Second, 0, "How long an empty group waits for more members after its first one joins."),
 		durationKey("group.min.session.timeout.ms", func(s *Server) *time.Duration { return &s.GroupMinSession },
-			6*time.Second, time.Millisecond, "The shortest session time-out that a member may ask for."),
+			6*time.Second, time.Millisecond, "The shortest session timeout that a member may ask for."),
 		durationKey("group.max.session.timeout.ms", func(s *Server) *time.Duration { return &s.GroupMaxSession },
-			30*time.Minute, time.Millisecond, "The longest session time-out that a member may ask for."),
+			30*time.Minute, time.Millisecond, "The longest session timeout that a member may ask for."),
 		numberKey("group.max.size", func(s *Server) *int32 { return &s.GroupMaxSize }, math.MaxInt32, 1,
 			"How many members a group may have."),
 	}
@@ -168,25 +170,25 @@ func groupKeys() []key {
 func logKeys() []key {
 	return []key{
 		durationKey("log.retention.check.interval.ms", func(s *Server) *time.Duration { return &s.RetentionCheckInterval },
-			5*time.Minute, time.Millisecond, "How often logs are looked at for segments to delete."),
+			5*time.Minute, time.Millisecond, "How often to look for segments to delete."),
 		durationKey("log.initial.task.delay.ms", func(s *Server) *time.Duration { return &s.InitialTaskDelay },
-			30*time.Second, 0, "How long after the start retention and the expiry of producers look at logs for the first time."),
+			30*time.Second, 0, "How long after the start retention and the expiry of producers first run."),
 		durationKey("log.flush.offset.checkpoint.interval.ms",
 			func(s *Server) *time.Duration { return &s.RecoveryPointCheckpointInterval }, time.Minute, time.Millisecond,
-			"How often it is written down up to where each log is on disk."),
+			"How often to checkpoint up to where each log is known to be on disk."),
 		durationKey("log.flush.start.offset.checkpoint.interval.ms",
 			func(s *Server) *time.Duration { return &s.LogStartCheckpointInterval }, time.Minute, time.Millisecond,
-			"How often it is written down where each log starts."),
+			"How often to checkpoint where each log starts."),
 		durationKey("replica.high.watermark.checkpoint.interval.ms",
 			func(s *Server) *time.Duration { return &s.HighWatermarkCheckpointInterval }, 5*time.Second, time.Millisecond,
-			"How often high watermarks are written down."),
+			"How often to checkpoint high watermarks."),
 		durationKey("producer.id.expiration.ms", func(s *Server) *time.Duration { return &s.ProducerIDExpiration },
 			24*time.Hour, time.Millisecond, "How long an idempotent producer is remembered after its last batch."),
 		durationKey("producer.id.expiration.check.interval.ms",
 			func(s *Server) *time.Duration { return &s.ProducerIDExpirationCheck }, 10*time.Minute, time.Millisecond,
-			"How often producers are looked at for ones to forget."),
+			"How often to look for expired idempotent producers."),
 		numberKey("num.recovery.threads.per.data.dir", func(s *Server) *int32 { return &s.NumRecoveryThreads }, 2, 1,
-			"How many logs are opened at once at start-up and closed at once at shutdown."),
+			"How many logs to open at once at the start and to close at once at the stop."),
 	}
 }
 
@@ -208,8 +210,8 @@ func newKey(name string, kind Kind, doc string, set func(*Server, string) error,
 	}
 }
 
-func textKey(name string, field func(*Server) *string, def, doc string) key {
-	return newKey(name, Text, doc, func(s *Server, text string) error {
+func textKey(name string, kind Kind, field func(*Server) *string, def, doc string) key {
+	return newKey(name, kind, doc, func(s *Server, text string) error {
 		*field(s) = text
 		if text == "" {
 			return errors.New("expected some text")
@@ -220,8 +222,8 @@ func textKey(name string, field func(*Server) *string, def, doc string) key {
 
 // storeKey is a URL that may hold secrets.
 func storeKey() key {
-	k := newKey("store", Text, "The object store of streams, as a URL: a bucket or a directory. A server that is given one makes sure at its start that it "+
-		"does all that is needed; without one it is a directory under data-dir, made with the first stream.",
+	k := newKey("store", URL, "The object store of streams, a bucket or a directory, as a URL; tested at the start. By default "+
+		"a directory under data-dir, created with the first stream.",
 		func(s *Server, text string) error {
 			s.Store = text
 			if text != "" && !strings.Contains(text, "://") {
@@ -235,8 +237,8 @@ func storeKey() key {
 
 // traceKey is a URL that may hold secrets.
 func traceKey() key {
-	k := newKey("trace-endpoint", URL, "The OpenTelemetry receiver (OTLP over HTTP) that traces are sent to, as a URL; none if "+
-		"neither this nor OTEL_EXPORTER_OTLP_ENDPOINT is given.",
+	k := newKey("trace-endpoint", URL, "Where to send traces: an OpenTelemetry receiver (OTLP over HTTP), as a URL; by default "+
+		"OTEL_EXPORTER_OTLP_ENDPOINT, if that is set.",
 		func(s *Server, text string) error {
 			s.TraceEndpoint = text
 			u, err := url.Parse(text)
@@ -296,11 +298,11 @@ func addressesKey(name string, field func(*Server) *[]string, def string, option
 	}, func(s *Server) string { return strings.Join(*field(s), ",") }, def)
 }
 
-// checkDifferent refuses an address that is there twice, unless its port is any or the address is none.
+// checkDifferent refuses an address that is named twice, unless it is empty or its port is 0.
 func checkDifferent(addresses []string) error {
 	for i, a := range addresses {
 		if a != "" && !strings.HasSuffix(a, ":0") && slices.Contains(addresses[:i], a) {
-			return fmt.Errorf("%s is there twice", a)
+			return fmt.Errorf("%s is named twice", a)
 		}
 	}
 	return nil
@@ -344,7 +346,7 @@ func numberKey(name string, field func(*Server) *int32, def, least int32, doc st
 }
 
 func replicationKey() key {
-	return newKey("default.replication.factor", Number, "The replication factor of a topic when nobody says.",
+	return newKey("default.replication.factor", Number, "The replication factor that a new topic gets by default.",
 		func(s *Server, text string) error {
 			v, err := strconv.ParseInt(text, 10, 16)
 			if err != nil {

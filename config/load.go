@@ -20,12 +20,12 @@ const FileKey = "config"
 
 // Sources are where a configuration comes from.
 type Sources struct {
-	// Flags are the flags that were given, by key, with their values in the order given. Of several the last counts, but for
-	// [TopicDefault] and a key that is a [List], where all do. [FileKey] names the file.
+	// Flags are the flags that were given, by key, with their values in the order given. Of several values the last one
+	// counts, except that all count for [TopicDefault] and for a key of kind [List]. [FileKey] names the file.
 	Flags map[string][]string
-	// Environ is the environment as os.Environ returns it. Variables that do not begin with TIDEMARK_ are ignored, and so
-	// are those that are empty. But OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and OTEL_EXPORTER_OTLP_ENDPOINT are trace-endpoint
-	// where TIDEMARK_TRACE_ENDPOINT is not given.
+	// Environ is the environment as os.Environ returns it. Variables that are empty or do not begin with TIDEMARK_ are
+	// ignored, except that OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and OTEL_EXPORTER_OTLP_ENDPOINT set trace-endpoint when
+	// TIDEMARK_TRACE_ENDPOINT does not.
 	Environ []string
 }
 
@@ -153,8 +153,8 @@ func (l *loader) environment(environ []string) layer {
 	return out
 }
 
-// openTelemetry reads the variables that everything that sends traces heeds. Our own are stronger, and the one for traces
-// alone is stronger than the one for everything.
+// openTelemetry reads OpenTelemetry's standard variables. Our own overrides them, and the one for traces alone overrides the
+// one for all signals.
 func openTelemetry(environ []string) layer {
 	out := layer{}
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
@@ -239,7 +239,7 @@ func textOf(name string, v any) (string, error) {
 	texts := make([]string, len(items))
 	for i, item := range items {
 		text, err := scalar(item)
-		if err != nil && item != nil { // nothing is a place that is left empty
+		if err != nil && item != nil { // an empty item keeps its position
 			return "", err
 		}
 		texts[i] = text
@@ -247,7 +247,7 @@ func textOf(name string, v any) (string, error) {
 	return strings.Join(texts, ","), nil
 }
 
-// scalar writes a YAML value as the text it came from, as good as any.
+// scalar writes a YAML value as text that means the same.
 func scalar(v any) (string, error) {
 	switch v := v.(type) {
 	case string:

@@ -9,18 +9,18 @@ import (
 func metaKeys() []key {
 	return []key{
 		metaURLKey(),
-		textKey("meta-cacert", func(s *Server) *string { return &s.MetaCACert }, "",
-			"A file with the authorities that etcd's certificates come from; those of the system if not given."),
-		textKey("meta-cert", func(s *Server) *string { return &s.MetaCert }, "",
-			"A file with the certificate that is shown to etcd."),
-		textKey("meta-key", func(s *Server) *string { return &s.MetaKey }, "", "A file with the key of meta-cert."),
+		textKey("meta-cacert", File, func(s *Server) *string { return &s.MetaCACert }, "",
+			"The certificate authorities that etcd's certificate is verified against; by default the system's."),
+		textKey("meta-cert", File, func(s *Server) *string { return &s.MetaCert }, "",
+			"The client certificate for etcd."),
+		textKey("meta-key", File, func(s *Server) *string { return &s.MetaKey }, "", "The private key of meta-cert."),
 		metaUserKey(),
 	}
 }
 
 func metaURLKey() key {
-	return newKey("meta-url", URL, "Where the metadata log is: etcd://HOST:PORT,HOST:PORT/NAME, or etcds:// for TLS; a file in "+
-		"the data directory if not given. Nodes of one cluster name the same.",
+	return newKey("meta-url", URL, "The metadata log in etcd: etcd://HOST:PORT,.../NAME, or etcds:// for TLS, the same on every "+
+		"node of a cluster; by default a file in the data directory.",
 		func(s *Server, text string) error {
 			s.MetaURL = text
 			if text != "" && !strings.Contains(text, "://") {
@@ -31,12 +31,12 @@ func metaURLKey() key {
 }
 
 func metaUserKey() key {
-	k := textKey("meta-user", func(s *Server) *string { return &s.MetaUser }, "",
-		"The user of etcd as NAME:PASSWORD; give it in the environment or the file, since others can see flags.")
+	k := textKey("meta-user", User, func(s *Server) *string { return &s.MetaUser }, "",
+		"The etcd user; set it in the environment or the file, because other users of the machine can see flags.")
 	k.show = func(s *Server) string {
 		name, _, ok := strings.Cut(s.MetaUser, ":")
 		if ok {
-			name += ":hidden"
+			name += ":" + hidden
 		}
 		return name
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// TopicPatterns is the key of the file that gives settings to topics whose names match a pattern: a list of maps with
-// pattern and any number of settings. It is too long for a flag or the environment.
+// TopicPatterns is the key of the settings of topics whose names match a pattern: a list of maps, each with a pattern and any
+// number of settings. Only the file can have it.
 const TopicPatterns = "topic-patterns"
 
 // patternKey names the pattern in an item of the list.

@@ -41,7 +41,7 @@ type Server struct {
 	MaxFetchSessions   int32 // max.incremental.fetch.session.cache.slots
 
 	SocketRequestMaxBytes int64         // socket.request.max.bytes
-	ConnectionsMaxIdle    time.Duration // connections.max.idle.ms; 0 or below: for ever
+	ConnectionsMaxIdle    time.Duration // connections.max.idle.ms; 0 or below: forever
 	MaxConnections        int32         // max.connections
 	MaxConnectionsPerIP   int32         // max.connections.per.ip
 	QueuedMaxRequestBytes int64         // queued.max.request.bytes; -1: a quarter of the memory limit
@@ -64,8 +64,8 @@ type Server struct {
 	ProducerIDExpirationCheck       time.Duration // producer.id.expiration.check.interval.ms
 }
 
-// TopicPattern is settings of the topics whose names match a pattern. What later ones say wins over what earlier ones say,
-// and all of them win over [Server.TopicDefaults].
+// TopicPattern is the settings of topics whose names match a pattern. Later patterns override earlier ones, and all of them
+// override [Server.TopicDefaults].
 type TopicPattern struct {
 	Pattern  string            // as for path.Match, not checked here
 	Settings map[string]string // name to value, not checked here

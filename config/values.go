@@ -64,7 +64,7 @@ func renderSize(v int64) string {
 const maxMs = math.MaxInt64 / int64(time.Millisecond)
 
 // parseDuration reads plain milliseconds, or Go's notation with d for days added. More milliseconds than a Duration holds,
-// such as Kafka's 9223372036854775807, are the longest Duration: for ever.
+// such as Kafka's 9223372036854775807, are the longest Duration: forever.
 func parseDuration(text string) (time.Duration, error) {
 	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
 		if ms > maxMs {

@@ -11,8 +11,8 @@ import (
 	"github.com/tidemark-io/tidemark/broker"
 )
 
-// kafkaListeners are the Kafka listeners of a node, in the order of its configuration. They do not change once clients
-// are served.
+// kafkaListeners is the Kafka listeners of a node, in the order of its configuration. They do not change once clients are
+// served.
 type kafkaListeners []KafkaListener
 
 // String is the addresses that are listened on.
@@ -65,8 +65,8 @@ func (ls kafkaListeners) advertised(via broker.Via) (host string, port int32) {
 	return unmapped(host), int32(number)
 }
 
-// warnOfLoopback adds to events that a client of another machine is told an address of loopback, once for each listener: the
-// mistake that beginners make with containers.
+// warnOfLoopback adds a warning to events when a client on another machine is told a loopback address, once for each listener:
+// a beginner's mistake with containers.
 func (ls kafkaListeners) warnOfLoopback(next broker.Events, log *slog.Logger) broker.Events {
 	tells := map[string]string{} // what a listener tells that only this machine can reach
 	for _, l := range ls {
@@ -87,27 +87,27 @@ func (ls kafkaListeners) warnOfLoopback(next broker.Events, log *slog.Logger) br
 			return
 		}
 		if _, again := said.LoadOrStore(listener, true); !again {
-			log.Warn("a client that does not come from this machine is told an address of loopback: unless it comes through a forwarded "+
-				"port, it will connect to itself; set kafka-advertise to an address that it reaches",
+			log.Warn("a client on another machine is told a loopback address: unless it came through a forwarded port, it will "+
+				"connect to itself; set kafka-advertise to an address that it can reach",
 				"client", c.Remote, "listener", listener, "advertised", told)
 		}
 	}
 	return next
 }
 
-// isLoopback reports whether a host is this machine, for whoever asks.
+// isLoopback reports whether a host stands for the machine of whoever looks it up.
 func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
-// isLocal reports whether a connection comes from this machine by loopback, or is none of a network.
+// isLocal reports whether a connection comes from this machine by loopback, or not from a network at all.
 func isLocal(remote net.Addr) bool {
 	tcp, ok := remote.(*net.TCPAddr)
 	return !ok || tcp.IP.IsLoopback()
 }
 
-// unmapped writes an IPv4 address as such that a listener of both families knows as one of IPv6.
+// unmapped turns an IPv4 address that a listener for both families reports in its IPv6 form into a plain one.
 func unmapped(host string) string {
 	if ip, err := netip.ParseAddr(host); err == nil && ip.Is4In6() {
 		return ip.Unmap().String()

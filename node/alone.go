@@ -6,15 +6,15 @@ import (
 )
 
 // NotAloneError says that another node lives in the cluster. A topic's records are on the disk of one node, and this version
-// has no way to say of which: two nodes would both serve them.
+// cannot record which one: two nodes would both serve the topic.
 type NotAloneError struct {
 	Node, Other int32
 	Address     string // of the other one, if it says so
 }
 
 func (e *NotAloneError) Error() string {
-	return fmt.Sprintf("node %d lives in this cluster, and this version serves the topics of a cluster from one node: stop it "+
-		"before node %d is started", e.Other, e.Node)
+	return fmt.Sprintf("node %d is running in this cluster, and this version serves a cluster from one node: stop it "+
+		"before you start node %d", e.Other, e.Node)
 }
 
 // RecordsElsewhereError says that the metadata log has topics and that the data directory is new.
@@ -25,10 +25,10 @@ type RecordsElsewhereError struct {
 
 func (e *RecordsElsewhereError) Error() string {
 	return fmt.Sprintf("%s is new, and the metadata log %s has %d topics, whose records are in another data directory: start the "+
-		"node on that one", e.DataDir, e.Metadata, e.Topics)
+		"node with that one", e.DataDir, e.Metadata, e.Topics)
 }
 
-// checkRecordsAreHere refuses to begin every topic anew in a data directory that is not the cluster's.
+// checkRecordsAreHere refuses to start every topic empty in a data directory that is not the cluster's.
 func (n *Node) checkRecordsAreHere(metadata string) error {
 	topics := n.meta.View().TopicCount()
 	if topics == 0 || n.data.used() {
@@ -37,8 +37,8 @@ func (n *Node) checkRecordsAreHere(metadata string) error {
 	return &RecordsElsewhereError{Metadata: metadata, DataDir: n.config.DataDir, Topics: topics}
 }
 
-// checkAlone makes sure that no other node lives. Of two that start at the same time each sees the other one, since both
-// have their liveness keys by then.
+// checkAlone makes sure that no other node lives. If two start at the same time, each sees the other, because both have their
+// liveness keys by then.
 func (n *Node) checkAlone(ctx context.Context) error {
 	live, err := n.meta.Live(ctx)
 	if err != nil {

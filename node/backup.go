@@ -17,8 +17,8 @@ import (
 	"github.com/tidemark-io/tidemark/meta/embedded"
 )
 
-// NoServerError says that nobody offers the metadata of a data directory at its socket: no server runs there, or one that
-// could not make it.
+// NoServerError says that nothing listens at the backup socket of a data directory: no server runs there, or it could not
+// create the socket.
 type NoServerError struct {
 	Socket string
 	Err    error
@@ -31,9 +31,9 @@ func (e *NoServerError) Error() string {
 // Unwrap returns what connecting said.
 func (e *NoServerError) Unwrap() error { return e.Err }
 
-// InspectRunning reads the metadata of a server that runs on a data directory, as it was at one moment after the call began:
-// with every change that had been acknowledged by then. The server hands a copy of its file over, which is verified as
-// [InspectMeta] does; writers do not wait for that. Errors to match: [*NoServerError].
+// InspectRunning reads the metadata of the server that runs on a data directory, as of one moment after the call began: with
+// every change that had been acknowledged before the call. The server hands over a copy of its file, which is verified as by
+// [InspectMeta]; writers do not wait for that. Errors to match: [*NoServerError].
 func InspectRunning(ctx context.Context, dataDir string) (found *meta.Inspection, err error) {
 	body, err := askForBackup(ctx, dataDir)
 	if err != nil {

@@ -27,7 +27,7 @@ const (
 	backupChunk    = 256 << 10
 )
 
-// copyPattern is how copies are called, for the moment in which they have a name.
+// copyPattern names copies during the moment in which they have a name.
 const copyPattern = metaFile + ".copy-*"
 
 // copiedFile is a metadata log that can be copied while it is written to.
@@ -35,8 +35,8 @@ type copiedFile interface {
 	CopyTo(ctx context.Context, w io.Writer) (int64, error)
 }
 
-// openBackups offers copies of the metadata, if it is a file in the data directory. A server that cannot is a server without
-// them: the log says so.
+// openBackups offers copies of the metadata, if it is a file in the data directory. A server that cannot do so logs that and
+// runs without.
 func (n *Node) openBackups(ctx context.Context) error {
 	file, ok := n.metaFile.(copiedFile)
 	if !ok {
@@ -45,7 +45,7 @@ func (n *Node) openBackups(ctx context.Context) error {
 	removeLeft(n.config.DataDir, copyPattern)
 	l, remove, err := listenInDir(ctx, n.config.DataDir, backupSocket)
 	if err != nil {
-		n.log.Warn("no backup of the metadata can be taken while the server runs: its socket cannot be made",
+		n.log.Warn("the metadata cannot be backed up while the server runs: the socket for that cannot be created",
 			"socket", path.Join(n.config.DataDir, backupSocket), "error", err)
 		return nil
 	}
@@ -54,7 +54,7 @@ func (n *Node) openBackups(ctx context.Context) error {
 	go func() {
 		defer close(ended)
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			n.log.Warn("no backup of the metadata can be taken any more while the server runs", "error", err)
+			n.log.Warn("the metadata can no longer be backed up while the server runs", "error", err)
 		}
 	}()
 	n.undo("the backup socket", func(ctx context.Context) error {
@@ -70,8 +70,8 @@ func (n *Node) openBackups(ctx context.Context) error {
 	return nil
 }
 
-// newBackupServer serves copies of a metadata file. They are put into a file of dir first, which has no name, so that a client
-// that reads slowly holds nobody up.
+// newBackupServer serves copies of a metadata file. Each is first written to an unnamed file in dir, so that a client that
+// reads slowly holds nobody up.
 func newBackupServer(file copiedFile, dir string) *http.Server {
 	turns := make(chan struct{}, backupsAtOnce)
 	mux := http.NewServeMux()
@@ -135,8 +135,8 @@ func sendPatiently(w http.ResponseWriter, from io.Reader) {
 	}
 }
 
-// listenInDir listens on a unix socket in a directory, that only this user can connect to. What an earlier process has left
-// there is replaced. remove takes the name away again.
+// listenInDir listens on a unix socket in a directory to which only this user can connect. A socket that an earlier process
+// left there is replaced. remove removes the name.
 func listenInDir(ctx context.Context, dir, name string) (l net.Listener, remove func(), err error) {
 	target := filepath.Join(dir, name)
 	removeLeft(dir, name+".*.new")                   // of a process that died within the next lines
@@ -164,7 +164,7 @@ func listenInDir(ctx context.Context, dir, name string) (l net.Listener, remove 
 	return l, func() { _ = os.Remove(target) }, nil // a name that stays is replaced by the next process
 }
 
-// removeLeft removes what a process has left in a directory that died before it could; what stays is in nobody's way.
+// removeLeft removes files that a process left in a directory because it died. Failures do no harm.
 func removeLeft(dir, pattern string) {
 	left, _ := filepath.Glob(filepath.Join(globEscape(dir), pattern))
 	for _, old := range left {
@@ -179,7 +179,7 @@ func isReplaceable(target string) error {
 		return nil
 	}
 	if err == nil && info.Mode().Type() != fs.ModeSocket {
-		err = fmt.Errorf("%s is there and is no socket", target)
+		err = fmt.Errorf("%s exists and is not a socket", target)
 	}
 	return err
 }
@@ -215,8 +215,7 @@ func withShortPath(dir string, f func(short string) error) error {
 	defer d.Close()
 	short := fmt.Sprintf("/proc/self/fd/%d", d.Fd())
 	if _, err := os.Stat(short); err != nil {
-		return fmt.Errorf("the path %s is too long for a socket, of which paths have at most %d bytes: use a shorter one, or a "+
-			"symbolic link", dir, maxSocketPath)
+		return fmt.Errorf("the path %s is too long for a socket (at most %d bytes): use a shorter one, or a symbolic link", dir, maxSocketPath)
 	}
 	return f(short)
 }

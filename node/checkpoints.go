@@ -17,8 +17,8 @@ const (
 	watermarkInterval     = 5 * time.Second
 )
 
-// checkpoints writes the checkpoint files, each at most once in its interval and only after something has moved. Nothing
-// that was acknowledged depends on them: they make starts quick, and tell Kafka's tools what they expect.
+// checkpoints writes the checkpoint files, each at most once in its interval and only after something has moved. No
+// acknowledgement depends on them: they make starts quick, and Kafka's tools expect them.
 type checkpoints struct {
 	all []*checkpoint
 }
@@ -70,9 +70,9 @@ func (n *Node) writeLogStarts() error {
 	return n.writeCheckpoint(n.data.dir.LogStarts(), starts)
 }
 
-// writeWatermarks writes high watermarks, and which of them prove nothing since their logs follow the page cache: what may be
-// configured otherwise at the next start. At any moment all of these are marked, so new ones are before the watermarks are
-// written, and old ones no longer when they have been.
+// writeWatermarks writes high watermarks, and marks those that prove nothing because their logs follow the page cache, which
+// may be configured otherwise at the next start. At any moment all such watermarks must be marked, so marks are added before
+// the watermarks are written, and removed after.
 func (n *Node) writeWatermarks() error {
 	n.data.checkpointing.Lock()
 	defer n.data.checkpointing.Unlock()
@@ -101,7 +101,7 @@ func (n *Node) newCheckpoint(interval time.Duration, write func() error) *checkp
 		}
 		if err := write(); err != nil {
 			n.metrics.CheckpointFailures.Inc()
-			n.log.Warn("a checkpoint could not be written and will be tried again", "error", err)
+			n.log.Warn("a checkpoint could not be written and will be retried", "error", err)
 			c.due.Store(true)
 			return now.Add(interval)
 		}
@@ -110,7 +110,7 @@ func (n *Node) newCheckpoint(interval time.Duration, write func() error) *checkp
 	return c
 }
 
-// moved says that some log has news. It costs three loads when the files are due already.
+// moved says that the offsets of some log have moved. It costs three loads when the files are already due.
 func (c *checkpoints) moved() {
 	for _, file := range c.all {
 		if !file.due.Load() && !file.due.Swap(true) {

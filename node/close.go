@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Close stops the node in order: no more clients, what they wait for is answered, every log is synced and closed, the
-// checkpoints and the clean-shutdown marker are written, and the data directory is unlocked. It takes a second or two.
+// Close stops the node cleanly: it lets in no more clients, answers what clients wait for, syncs and closes every log, writes
+// the checkpoints and the clean-shutdown marker, and unlocks the data directory. It takes a second or two.
 //
-// When ctx ends first, connections are cut, and Close returns soon after, with an error that says what a disk still holds
-// up. That goes on by itself if the disk ever answers; until then there is no clean-shutdown marker, and the next start
+// If ctx ends first, connections are cut, and Close returns soon after, with an error that says which step a disk still holds
+// up. That step continues by itself if the disk ever answers; until then there is no clean-shutdown marker, and the next start
 // checks the logs. A second call waits for the first and returns the same.
 func (n *Node) Close(ctx context.Context) error {
 	n.closing.once.Do(func() {
@@ -34,7 +34,7 @@ func (n *Node) close(ctx context.Context) error {
 	n.end(ErrClosed)
 	n.fail(ErrClosed)
 	if err != nil {
-		n.log.Error("not closed in order", "error", err)
+		n.log.Error("not closed cleanly", "error", err)
 		return err
 	}
 	n.log.Info("closed", "took", n.config.Now().Sub(began))
@@ -70,6 +70,6 @@ func waitFor(ctx context.Context, closed <-chan error, step *atomicText) error {
 	case err := <-closed:
 		return err
 	case <-late.C:
-		return fmt.Errorf("node: closing %s is held up: %w", step.get(), context.Cause(ctx))
+		return fmt.Errorf("node: closing %s takes too long: %w", step.get(), context.Cause(ctx))
 	}
 }

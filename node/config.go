@@ -18,17 +18,17 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// Config is everything a node has to be told. Only DataDir must be set; a zero value elsewhere takes the default that its
-// comment names, which works on a laptop.
+// Config configures a node. Only DataDir must be set; a zero value elsewhere takes the default that its comment names, which
+// works on a laptop.
 type Config struct {
-	// DataDir holds the partitions and the metadata log, in Kafka's layout of a log.dir. It is made if there is none.
+	// DataDir holds the partitions and the metadata log, in Kafka's layout of a log.dir. It is created if it does not exist.
 	DataDir string
 
 	// NodeID is this node's id, at least 0. It is written into a new data directory and must not change after.
 	NodeID int32
 
-	// ClusterID names the cluster in a new data directory; empty draws one. In one that is not new it must be the one
-	// that is there, or empty.
+	// ClusterID is the cluster's id in a new data directory; empty draws one at random. In an existing directory it must be
+	// empty or the directory's own.
 	ClusterID string
 
 	// Rack is where the node stands, told to clients; empty is nowhere.
@@ -41,7 +41,7 @@ type Config struct {
 	// HTTP is the HOST:PORT of health, readiness, metrics and profiles; empty is none. Port 0 picks one.
 	HTTP string
 
-	// InsecureListen allows listeners that other machines can reach although they ask nobody who they are.
+	// InsecureListen allows listeners that other machines can reach although clients are not authenticated.
 	InsecureListen bool
 
 	// TopicDefaults are settings that every topic has unless it sets them itself, by Kafka's names. TopicPatterns are the
@@ -49,8 +49,8 @@ type Config struct {
 	TopicDefaults map[string]string
 	TopicPatterns []TopicPattern
 
-	// NumPartitions [num.partitions, 1] and DefaultReplicationFactor [default.replication.factor, 1] are for creators who
-	// leave them open.
+	// NumPartitions [num.partitions, 1] and DefaultReplicationFactor [default.replication.factor, 1] apply to topics that are
+	// created without them.
 	NumPartitions            int32
 	DefaultReplicationFactor int16
 
@@ -68,8 +68,8 @@ type Config struct {
 	FetchMaxBytes         int32         // [fetch.max.bytes, 55 MiB]
 	FetchSessions         int           // [max.incremental.fetch.session.cache.slots, 1000]
 
-	// MaxPartitions is how many partitions the node takes; 0 is [DefaultMaxPartitions], negative no limit. Those that are
-	// there are always opened.
+	// MaxPartitions is how many partitions the node holds at most; 0 is [DefaultMaxPartitions], negative is no limit. Existing
+	// ones are always opened.
 	MaxPartitions int
 
 	// DiskReserve is how many bytes of the disk are kept free of records: with less, producers are refused, so that
@@ -94,7 +94,7 @@ type Config struct {
 	// Groups is how groups are coordinated.
 	Groups GroupConfig
 
-	// GroupMetrics is how much /metrics tells of each consumer group: "off", "group" (a few series a group, the default) or
+	// GroupMetrics is how detailed /metrics is about consumer groups: "off", "group" (a few series a group, the default) or
 	// "partition" (one more for each partition that a group has an offset for).
 	GroupMetrics string
 
@@ -102,8 +102,8 @@ type Config struct {
 	// no traces, and they cost nothing.
 	TraceEndpoint string
 
-	// TraceSampleRatio is how many of the requests and flush rounds are traced, up to 1 for all; 0 is
-	// [DefaultTraceSampleRatio], negative none. Starts and new topics always are.
+	// TraceSampleRatio is the share of requests and syncs that is traced, up to 1 for all; 0 is [DefaultTraceSampleRatio],
+	// negative is none. Starts and new topics are always traced.
 	TraceSampleRatio float64
 
 	// FS is the file system that DataDir is on; nil is the real one.
@@ -118,31 +118,31 @@ type Config struct {
 	// MetaStore is where the metadata log is when Meta is nil. Its zero value is a file in DataDir.
 	MetaStore MetaStore
 
-	// Store is the object store of streams: a bucket, as package objstore/cloud says, or a directory, as a path or file://
-	// URL. One that is named is opened and probed when the node starts, which fails if it lacks something. Empty is a
-	// directory in DataDir, which is made with the first stream.
+	// Store is the object store of streams: a bucket, as in package objstore/cloud, or a directory, as a path or file:// URL.
+	// It is opened and probed when the node starts, which fails if the store lacks something. Empty is a directory in DataDir,
+	// which is created with the first stream.
 	Store string
 
-	// MemoryLimit is how many bytes of memory the process should keep to: what is not synced yet and what streams hold are
-	// scaled to it. 0: there is no limit. The node does not tell the Go runtime.
+	// MemoryLimit is how many bytes of memory the process should stay within; unsynced records and the caches of streams are
+	// sized by it. 0 is no limit. The node does not set the Go runtime's limit.
 	MemoryLimit int64
 
-	// Log receives what a person should read; nil discards it.
+	// Log receives messages for people; nil discards them.
 	Log *slog.Logger
 
-	// LogLevel is what Log goes by, so that it can be changed over HTTP; nil: it cannot.
+	// LogLevel is the level of Log, so that it can be changed over HTTP; nil: it cannot be.
 	LogLevel *slog.LevelVar
 
-	// Progress is told what start-up and closing do: the phase, how many of its steps are done, and how many there are, 0
-	// for a phase without steps. It may be called by several goroutines at once, must be quick and must not call the node.
-	// Nil: nobody is told.
+	// Progress is called as start-up and closing advance, with the phase, how many of its steps are done, and how many there
+	// are, 0 for a phase without steps. It may be called by several goroutines at once, must be quick and must not call the
+	// node. Nil is not called.
 	Progress func(phase string, done, total int)
 
 	// Version says what is running, for metrics and the log.
 	Version string
 }
 
-// Listener is one address to listen on, and the one that clients are told who come in there.
+// Listener is an address to listen on, and the address that clients of it are told.
 type Listener struct {
 	Listen    string // HOST:PORT; without a host or with 0.0.0.0 or [::] it is every address of the machine
 	Advertise string // HOST:PORT; empty: the address that the client has connected to. Port 0: the bound one
@@ -221,7 +221,7 @@ func (c Config) validate() error {
 		}
 	}
 	if !slices.Contains(observe.GroupDetails(), observe.GroupDetail(c.GroupMetrics)) {
-		wrong = append(wrong, fmt.Errorf("GroupMetrics: %q is none of off, group, partition", c.GroupMetrics))
+		wrong = append(wrong, fmt.Errorf("GroupMetrics: %q is not off, group or partition", c.GroupMetrics))
 	}
 	if err := c.MetaStore.check(); err != nil {
 		wrong = append(wrong, err)
@@ -247,7 +247,7 @@ func checkAdvertise(l Listener) error {
 	}
 	host, _, err := net.SplitHostPort(l.Advertise)
 	if err == nil && isUnspecified(host) {
-		err = fmt.Errorf("%s is no address that a client can connect to", l.Advertise)
+		err = fmt.Errorf("%s is not an address that a client can connect to", l.Advertise)
 	}
 	if err != nil {
 		return fmt.Errorf("Kafka.Advertise: %w", err)
@@ -261,14 +261,14 @@ func isUnspecified(host string) bool {
 	return host == "" || err == nil && ip.IsUnspecified()
 }
 
-// ExposedError says that a listener could be reached from other machines and asks nobody who they are.
+// ExposedError says that a listener could be reached from other machines, and that clients are not authenticated.
 type ExposedError struct {
 	Setting string // of [Config]
 	Address string
 }
 
 func (e *ExposedError) Error() string {
-	return fmt.Sprintf("%s %s can be reached from other machines and asks for no authentication: "+
+	return fmt.Sprintf("%s %s can be reached from other machines and does not authenticate: "+
 		"listen on a loopback address, or allow it with InsecureListen", e.Setting, e.Address)
 }
 

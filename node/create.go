@@ -12,9 +12,9 @@ import (
 	"github.com/tidemark-io/tidemark/topicconfig"
 )
 
-// createTopic makes a topic. The order is what makes a crash at any moment leave no topic or the whole one: first every
-// directory, durable and with the topic's id in it, then the one entry in the metadata log. When it returns nil, the topic
-// is durable and its partitions can be written to.
+// createTopic creates a topic. Its order makes sure that a crash at any moment leaves no topic or the whole one: first every
+// directory, durable and with the topic's id in it, then the one entry in the metadata log. When it returns nil, the topic is
+// durable and its partitions can be written to.
 func (n *Node) createTopic(t broker.CreateTopic) error {
 	defer n.keepDefaults()()
 	defer n.names.lock(t.Name)()
@@ -51,7 +51,7 @@ func (n *Node) createTopic(t broker.CreateTopic) error {
 	return errors.Join(rejected(err), n.unmakeLogs(t.ID, h, 0))
 }
 
-// creatable says why no topic of this name can be created now, or nil.
+// creatable says why no topic of this name can be created now, or returns nil.
 func creatable(s *meta.State, name string) error {
 	if _, ok := s.Topic(name); ok {
 		return fmt.Errorf("%w: %s", broker.ErrTopicExists, name)
@@ -108,9 +108,8 @@ func (n *Node) makeLog(t broker.CreateTopic, index int32, config topicconfig.Con
 	}))
 }
 
-// unmakeLogs closes and discards the logs of a topic from the index first on, which did not come to be, and the
-// directories of those that were begun. They hold nothing, and nobody knows them. Logs come first: they give descriptors
-// back.
+// unmakeLogs closes and discards the logs, from the index first on, of a topic that could not be created, and the directories
+// of logs that were begun. They hold nothing, and nobody knows them. Logs come first, because they give descriptors back.
 func (n *Node) unmakeLogs(id meta.TopicID, h *hosted, first int32) error {
 	var errs []error
 	for i, l := range h.logs {

@@ -241,7 +241,7 @@ func requireOffline(t *testing.T, m *nodetest.Machine, c *kgo.Client, damaged bo
 	require.NotContains(t, *refusal.ErrorMessage, "data/", "no path of the server")
 	want := "the server's storage failed; its log says how"
 	if damaged {
-		want = "partition 0 of topic orders is offline: its files are damaged; the operator stops the server and runs 'tidemark log repair'"
+		want = "partition 0 of topic orders is offline because its files are damaged: stop the server and run 'tidemark log repair'"
 	}
 	require.Equal(t, want, *refusal.ErrorMessage)
 }

@@ -90,8 +90,8 @@ func (n *Node) openData(ctx context.Context) error {
 	return n.data.readPageCached()
 }
 
-// takeMarker takes the mark of a clean stop away. From here on only a stop in order puts it back, so it is left in place
-// until logs are about to be opened: a start that fails before that changes nothing in them.
+// takeMarker removes the marker of a clean stop. From here on only a clean stop puts it back, so it is left in place until
+// logs are about to be opened: a start that fails before that changes nothing in them.
 func (d *dataDir) takeMarker() error {
 	marker, err := d.dir.TakeCleanShutdown()
 	if err != nil {
@@ -102,8 +102,8 @@ func (d *dataDir) takeMarker() error {
 }
 
 // loadIdentity reads meta.properties, and reports whether there is one. alone says that the directory has a metadata log of its
-// own: that says all that a file says which is spoilt, and the directory is then as one without. With a log elsewhere, which may be
-// that of another cluster, a spoilt file is an error.
+// own: that says the same as the file, so a spoilt file is as good as none. With a log elsewhere, which may be another
+// cluster's, a spoilt file is an error.
 func (d *dataDir) loadIdentity(alone bool) (found bool, spoilt, err error) {
 	identity, err := d.dir.Meta()
 	switch {
@@ -121,7 +121,7 @@ func (d *dataDir) loadIdentity(alone bool) (found bool, spoilt, err error) {
 // errNoCluster is what is wrong with a meta.properties as old brokers wrote it, or as damage leaves it.
 var errNoCluster = errors.New("it names no cluster")
 
-// readIdentity reads meta.properties and holds it against the configuration.
+// readIdentity reads meta.properties and checks it against the configuration.
 func (d *dataDir) readIdentity(c Config) error {
 	found, spoilt, err := d.loadIdentity(c.MetaStore.URL == "")
 	if spoilt != nil {
@@ -183,7 +183,7 @@ func (d *dataDir) scan(ctx context.Context, workers int) error {
 		switch {
 		case e.Kind == logdir.UnknownDir && e.Name == objectsDir: // of streams
 		case e.Kind == logdir.UnknownDir:
-			d.log.Warn("a directory that is no partition's is left alone", "dir", e.Name, "error", e.Err)
+			d.log.Warn("a directory that is not a partition's is left alone", "dir", e.Name, "error", e.Err)
 		case e.Kind != logdir.PartitionEntry:
 		case e.Dir.Role == logdir.Delete:
 			d.found.deleted = append(d.found.deleted, e.Dir)
@@ -223,7 +223,7 @@ func (d *dataDir) readCheckpoints() error {
 	return nil
 }
 
-// readPageCached reads of which logs the watermark proves nothing. If that is lost, none does.
+// readPageCached reads which logs have a watermark that proves nothing. If that file is lost, no watermark proves anything.
 func (d *dataDir) readPageCached() (err error) {
 	_, lost := d.dir.PageCached().Load()
 	if d.cached, err = d.loadCheckpoint(d.dir.PageCached()); err != nil || !isSpoilt(lost) {
@@ -261,9 +261,9 @@ func (d *dataDir) explain(file string, err error) error {
 	return err
 }
 
-// settle brings directories and metadata together: directories of topics that are being deleted go on being deleted, those
-// of topics that the metadata does not know are moved aside, and those that were moved aside come back when it knows them
-// again. moved is told of each that is moved aside.
+// settle makes directories and metadata agree: deletions that were begun continue, directories of topics that the metadata
+// does not know are moved aside, and those that were moved aside come back if it knows them again. moved is called for each
+// directory that is moved aside.
 func (d *dataDir) settle(view *meta.State, moved func(from, to string)) error {
 	var kept []foundDir
 	for _, found := range d.found.partitions {
@@ -301,8 +301,7 @@ func (d *dataDir) settle(view *meta.State, moved func(from, to string)) error {
 	return d.restoreStrays(view)
 }
 
-// isHalfMade reports whether a directory that does not say whose it is was left by the making of a topic that did not come
-// to be.
+// isHalfMade reports whether a directory without a topic id was left by a failed creation of a topic.
 func (d *dataDir) isHalfMade(view *meta.State, found foundDir) bool {
 	p := found.name.Partition
 	if topic, known := view.Topic(p.Topic); known && p.Index < topic.Partitions() || !errors.Is(found.err, fs.ErrNotExist) {
@@ -312,8 +311,8 @@ func (d *dataDir) isHalfMade(view *meta.State, found foundDir) bool {
 	return err == nil && nothing
 }
 
-// putAside renames the directory of a topic that the metadata does not know. One that is being deleted goes on being
-// deleted, and so does one that was made for a topic that did not come to be and holds nothing.
+// putAside renames the directory of a topic that the metadata does not know: for deletion if that had begun, or if the
+// directory was left by a failed creation and holds nothing, and otherwise as a stray.
 func (d *dataDir) putAside(view *meta.State, found foundDir, moved func(from, to string)) error {
 	var to logdir.DirName
 	var err error
@@ -327,7 +326,7 @@ func (d *dataDir) putAside(view *meta.State, found foundDir, moved func(from, to
 	}
 	if to.Role == logdir.Delete {
 		d.found.deleted = append(d.found.deleted, to)
-		d.log.Info("a directory that holds nothing of a topic that there is not is removed", "from", found.name, "to", to)
+		d.log.Info("an empty directory of a topic that does not exist is removed", "from", found.name, "to", to)
 		return nil
 	}
 	d.found.strays = append(d.found.strays, foundDir{name: to, topic: found.topic, err: found.err})
@@ -353,7 +352,7 @@ func (d *dataDir) restoreStrays(view *meta.State) error {
 		if err := d.fs.SyncDir(d.path); err != nil {
 			return err
 		}
-		d.log.Warn("a directory that had been moved aside is back: the metadata knows its topic again",
+		d.log.Warn("a directory that was moved aside is put back: the metadata knows its topic again",
 			"from", stray.name, "to", p)
 		d.found.partitions = append(d.found.partitions, foundDir{name: logdir.DirName{Partition: p}, topic: stray.topic})
 		if d.restored == nil {

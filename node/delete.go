@@ -43,7 +43,7 @@ func (n *Node) deleteTopic(id broker.TopicID) error {
 	n.groups.TopicsDeleted()
 	if err != nil {
 		// The topic is gone, which is what was asked for; the next start takes its directories up.
-		n.log.Error("directories of a deleted topic could not be put aside", "topic", t.Name, "error", err)
+		n.log.Error("directories of a deleted topic could not be moved aside", "topic", t.Name, "error", err)
 		return nil
 	}
 	n.removeLater(dirs, []string{deletingKey(id)}, delay)

@@ -5,10 +5,10 @@
 //
 //	lock the data directory      nobody else uses it
 //	HTTP listener                healthy, not ready; /readyz says what start-up waits for
-//	meta.properties              cluster, node and directory ids, made once and checked ever after
-//	metadata log                 refused when it is gone and data is there
+//	meta.properties              cluster, node and directory ids, written once and checked at every start
+//	metadata log                 the start is refused if it is missing but there is data
 //	clean-shutdown marker        read and removed; without it the start is unclean and leader epochs rise
-//	directories                  known ones are opened, deleted ones go on being deleted, unknown ones are moved aside
+//	directories                  known ones are opened, deletions continue, unknown ones are moved aside
 //	partitions                   opened several at a time; after an unclean stop their tails are checked and synced
 //	Kafka listener               ready
 //
@@ -19,5 +19,5 @@
 // aside. Deleting writes first that the topic is being deleted and that it is gone, and then renames and later removes
 // the directories; a crash in between is taken up at the next start.
 //
-// Nothing that the metadata does not know is ever deleted on that ground.
+// Nothing is ever deleted merely because the metadata does not know it.
 package node

@@ -82,7 +82,7 @@ func (n *Node) raiseLeaderEpochs(ctx context.Context) error {
 	}
 	if !n.data.clean {
 		n.metrics.UncleanStarts.Inc()
-		n.log.Warn("the last stop was not in order: logs are checked before they are served", "topics", len(topics))
+		n.log.Warn("the last stop was not clean: logs are checked before they are served", "topics", len(topics))
 	}
 	for chunk := range slices.Chunk(topics, raiseAtOnce) {
 		raise := meta.RaiseLeaderEpochs{Node: n.config.NodeID, NodeEpoch: n.member.Epoch(), Topics: chunk}
@@ -93,7 +93,7 @@ func (n *Node) raiseLeaderEpochs(ctx context.Context) error {
 	return nil
 }
 
-// termsThatEnded are the partitions that nobody may go on with in the term of the last process.
+// termsThatEnded is the partitions that must not continue in the term of the last process.
 func (n *Node) termsThatEnded(view *meta.State) (topics []meta.TopicPartitions) {
 	there := make(map[logdir.Partition]bool, len(n.data.found.partitions))
 	for _, found := range n.data.found.partitions {
@@ -120,7 +120,7 @@ func (n *Node) termsThatEnded(view *meta.State) (topics []meta.TopicPartitions) 
 // raiseAtOnce topics fit in one entry of the metadata log.
 const raiseAtOnce = 10_000
 
-// strayed tells of a directory that was moved aside.
+// strayed reports a directory that was moved aside.
 func (n *Node) strayed(from, to string) {
 	n.metrics.StrayDirectories.Inc()
 	n.log.Warn("a directory whose topic the metadata does not know was moved aside; nothing in it was changed",
@@ -165,8 +165,8 @@ func (n *Node) planLogs(view *meta.State) []logPlan {
 	return plans
 }
 
-// openLogs opens logs, several at a time. One that cannot be opened is not served, and keeps no other from being: its
-// error is what its clients get.
+// openLogs opens logs, several at a time. A log that cannot be opened is not served, and its clients get its error; all others
+// are.
 func (n *Node) openLogs(ctx context.Context, plans []logPlan) error {
 	n.status.enter("opening partitions", len(plans))
 	n.status.watch(n.partitions.failed)
@@ -215,7 +215,7 @@ func (n *Node) tryLog(p logPlan) (*partition.Log, error) {
 	return partition.Open(n.logOptions(p))
 }
 
-// unserved returns what clients of a log are told that could not be opened, and puts the whole story into the server's log.
+// unserved returns the error for clients of a log that could not be opened, and logs the full cause.
 func (n *Node) unserved(p logPlan, err error) error {
 	if err == nil {
 		return nil
@@ -232,8 +232,8 @@ func (n *Node) unserved(p logPlan, err error) error {
 	return err
 }
 
-// prepare makes sure that a log's directory is there and is the topic's. One that has gone is made anew, and begins where
-// the old one is known to have ended: no offset is ever given to two records.
+// prepare makes sure that a log's directory exists and belongs to the topic. A missing one is created, and begins where the old
+// one is known to have ended: no offset is ever given to two records.
 func (n *Node) prepare(p logPlan) (logPlan, error) {
 	missing, err := n.data.checkPartition(p.topic, p.index, p.id)
 	if err != nil || !missing {
@@ -266,11 +266,11 @@ func (n *Node) resumeDeletions(view *meta.State) {
 }
 
 // closePartitions syncs and closes every log, several at a time, and writes the checkpoints and, when all went well, the
-// marker that lets the next start trust them. A full disk takes the marker from the next start, and nothing else.
+// marker that lets the next start trust them. On a full disk only the marker is missing.
 func (n *Node) closePartitions(context.Context) error {
 	err := n.finishPartitions()
 	if onlyFull(err) {
-		n.log.Warn("the disk is full: nothing was written that lets the next start trust the logs, so it checks them", "error", err)
+		n.log.Warn("the disk is full: the marker of a clean stop could not be written, so the next start checks the logs", "error", err)
 		return nil
 	}
 	return err
@@ -290,8 +290,8 @@ func onlyFull(err error) bool {
 	return true
 }
 
-// finishPartitions is closePartitions without regard to what failed. A start that did not come so far has nothing to write.
-// Neither has a node whose data directory vanished: what is in its place is not its own.
+// finishPartitions is closePartitions for every kind of end. A start that failed earlier has nothing to write, and neither has
+// a node whose data directory vanished: what is in its place is not its own.
 func (n *Node) finishPartitions() error {
 	n.checkpoints.stop()
 	logs := slices.Collect(n.partitions.all())

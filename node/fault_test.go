@@ -252,7 +252,7 @@ func TestF10_AFullDiskRefusesWritersAndNobodyElse(t *testing.T) {
 	require.Contains(t, r.log.String(), "no space left on device")
 
 	require.NoError(t, r.node.Close(t.Context()), "a full disk is no reason to end badly")
-	require.Contains(t, r.log.String(), "the disk is full: nothing was written that lets the next start trust the logs")
+	require.Contains(t, r.log.String(), "the disk is full: the marker of a clean stop could not be written")
 	r.start()
 	_, err = r.produce(0, "no")
 	require.ErrorIs(t, err, kerr.KafkaStorageError)

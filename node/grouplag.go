@@ -14,11 +14,11 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
-// groupsTime bounds how long the coordinator is waited for when somebody looks: it answers when what it tells is durable,
-// and a disk in trouble must not hold up who wants to see that.
+// groupsTime bounds how long the metrics and the status page wait for the coordinator. It answers when its state is durable,
+// and a disk in trouble must not hold up those who want to see that.
 const groupsTime = 2 * time.Second
 
-// groupStates is what the metrics and the status page tell of groups: those that a shard that is loaded knows.
+// groupStates is the groups that the metrics and the status page show: those of shards that are loaded.
 func (n *Node) groupStates(groups *runner.Runner) []observe.GroupState {
 	ctx, cancel := context.WithTimeout(n.life, groupsTime)
 	defer cancel()
@@ -82,8 +82,8 @@ func (n *Node) lags(topics []coordinator.FetchedTopic) []observe.PartitionLag {
 	return lags
 }
 
-// A consumer that has read everything may have committed an offset before the markers that end transactions, for ever. So
-// where few offsets follow, what is there is looked at.
+// A consumer that has read everything may have committed an offset before the markers that end transactions, and stay there
+// forever. So where only a few offsets follow, the records there are read.
 const (
 	fewOffsets = 16
 	fewBytes   = fewOffsets * 128 // of markers, which take 78 each

@@ -68,7 +68,7 @@ func (n *Node) openGroups(context.Context) error {
 	return nil
 }
 
-// groupEvents says in the log what a person should know of.
+// groupEvents logs what people should know.
 func (n *Node) groupEvents() runner.Events {
 	return runner.Events{
 		Loaded: func(e runner.Loaded) {
@@ -134,7 +134,7 @@ func (c coordinatorOf) Find(ctx context.Context, group string) (int32, error) {
 			Overrides: offsetsSettings(),
 		}})
 		if errs[0] != nil && !errors.Is(errs[0], broker.ErrTopicExists) {
-			n.log.Error("the topic of the group coordinator could not be made", "topic", offsetsTopic, "error", errs[0])
+			n.log.Error("the topic of the group coordinator could not be created", "topic", offsetsTopic, "error", errs[0])
 			return -1, fmt.Errorf("%w: %w", coordinator.ErrNotAvailable, errs[0])
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
-// JournalFile is the name of the shared journal in a data directory. What it has of a log is not in the log's files for sure.
+// JournalFile is the name of the shared journal in a data directory. It may hold records that are not in their log's files.
 const JournalFile = partition.JournalFile
 
 // journalOptions puts the shared journal of the logs into the data directory.
@@ -17,13 +17,13 @@ func (n *Node) journalOptions() partition.JournalOptions {
 	return partition.JournalOptions{
 		FS: n.config.FS, Dir: n.config.DataDir,
 		Failed: func(err error) {
-			n.log.Warn("the shared journal is not used any more: every log is synced by itself until the next start", "error", err)
+			n.log.Warn("the shared journal is no longer used: every log is synced on its own until the next start", "error", err)
 		},
 	}
 }
 
-// dropStaleJournal removes a journal that is there after a stop in order: it is older than the logs. It goes before the marker that
-// says so.
+// dropStaleJournal removes a journal that is there after a clean stop: it is older than the logs. It is removed before the
+// marker of the clean stop is.
 func (n *Node) dropStaleJournal() error {
 	clean, err := n.data.dir.HasCleanShutdown()
 	if err != nil || !clean {
@@ -50,11 +50,11 @@ func (n *Node) settleJournal(ctx context.Context) (err error) {
 			"reason", done.Damaged)
 	}
 	if done.Kept != "" {
-		n.log.Warn("the journal is kept, since not all of it was put back; no start looks at it again", "file", done.Kept)
+		n.log.Warn("the journal is kept, because not all of it was put back; no start reads it again", "file", done.Kept)
 	}
 	n.waits.waitForSpace(find, done)
 	for _, l := range done.Lacking {
-		n.log.Error("there is no room for records that only the journal has: their partition is not served before there is", "file",
+		n.log.Error("there is no room for records that only the journal has: their partition is offline until there is", "file",
 			l.File, "error", l.Err)
 	}
 	if err == nil && done.Rounds {

@@ -25,7 +25,7 @@ type JournalWaitsError struct {
 }
 
 func (e *JournalWaitsError) Error() string {
-	return fmt.Sprintf("%s: records that only the journal has cannot be put back, which is tried again: %v", e.Dir, e.Err)
+	return fmt.Sprintf("%s: records that only the journal has cannot be put back yet: %v", e.Dir, e.Err)
 }
 
 // Unwrap returns the failure to write, which matches vfs.IsNoSpace.
@@ -93,7 +93,7 @@ func (n *Node) putBackWaiting() bool {
 		return false
 	}
 	if len(done.Lacking) < len(dirs) {
-		n.log.Info("records that waited for space are put back from the journal", "files", done.Files, "left", len(done.Lacking))
+		n.log.Info("records that waited for space were put back from the journal", "files", done.Files, "left", len(done.Lacking))
 	}
 	n.waits.waitForSpace(n.waits.find, done)
 	return len(done.Lacking) == 0

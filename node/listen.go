@@ -120,7 +120,7 @@ func (n *Node) serve(name string, run func() error, shutdown func(ctx context.Co
 		err := shutdown(grace)
 		<-ended
 		if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-			n.log.Info("connections were cut that did not take their answers in time", "listener", name)
+			n.log.Info("connections whose clients did not take their answers in time were cut", "listener", name)
 			return nil
 		}
 		return err

@@ -17,8 +17,8 @@ import (
 // metaFile is the embedded metadata log in the data directory.
 const metaFile = "metadata.db"
 
-// MetadataLostError says that the data directory was in use and that the metadata log knows nothing at all. Starting would
-// take every partition in it for a directory that does not belong here.
+// MetadataLostError says that the data directory has been used but that the metadata log is missing or empty. A start would
+// take every partition for a directory that does not belong here.
 type MetadataLostError struct {
 	Metadata    string   // where the metadata log is, or should be
 	DataDir     string   // where the partitions are
@@ -39,12 +39,12 @@ func (e *MetadataLostError) Error() string {
 		state = "is missing"
 	}
 	if e.Total == 0 {
-		return fmt.Sprintf("the metadata log %s %s, and %s says that a server used it: put the metadata log back from a copy, "+
+		return fmt.Sprintf("the metadata log %s %s, but %s says that a server used it: restore the metadata log from a copy, "+
 			"or start with an empty data directory", e.Metadata, state, path.Join(e.DataDir, "meta.properties"))
 	}
-	return fmt.Sprintf("the metadata log %s %s, and %s holds %d partitions (%s) of %d topics: put the metadata log back with "+
-		"'tidemark restore'; without a backup, 'tidemark recover --data-dir %s' says what of them can be made again, and makes it; "+
-		"or move the partitions elsewhere to begin anew", e.Metadata, state, e.DataDir, e.Total, found, len(e.Topics), e.DataDir)
+	return fmt.Sprintf("the metadata log %s %s, but %s holds %d partitions (%s) of %d topics: restore the metadata log with "+
+		"'tidemark restore'; without a backup, 'tidemark recover --data-dir %s' rebuilds what it can from the partitions; "+
+		"or move the partitions elsewhere to start anew", e.Metadata, state, e.DataDir, e.Total, found, len(e.Topics), e.DataDir)
 }
 
 // Unwrap returns what opening the metadata log said.
@@ -184,7 +184,7 @@ func (n *Node) register(ctx context.Context) error {
 		case <-m.Lost():
 			var fenced *meta.FencedError
 			if errors.As(m.Err(), &fenced) { // that the log has stopped is told by the log itself
-				n.fail(fmt.Errorf("node: the node's place in the cluster is lost: %w", fenced))
+				n.fail(fmt.Errorf("node: the node lost its place in the cluster: %w", fenced))
 			}
 		case <-ended:
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/tidemark-io/tidemark/meta/etcd"
 )
 
-// MetaStore says where a metadata log is that is not in a data directory: in etcd, at a URL as etcd://HOST:PORT,HOST:PORT/NAME,
-// or etcds:// for TLS. The rest is named as etcdctl names it.
+// MetaStore says where a metadata log in etcd is: at a URL such as etcd://HOST:PORT,HOST:PORT/NAME, or etcds:// for TLS. The
+// other fields are named as etcdctl names its flags. The zero value is a file in the data directory.
 type MetaStore struct {
 	URL    string
 	CACert string // file of the authorities that etcd's certificates come from
@@ -24,8 +24,8 @@ type MetaStore struct {
 type TwoMetadataLogsError struct{ File, URL string }
 
 func (e *TwoMetadataLogsError) Error() string {
-	return fmt.Sprintf("the metadata log is to be %s, and the data directory has one of its own, %s: move it over with "+
-		"'tidemark backup' and 'tidemark restore', then put the file elsewhere", e.URL, e.File)
+	return fmt.Sprintf("the metadata log is to be %s, but the data directory has one of its own, %s: move it over with "+
+		"'tidemark backup' and 'tidemark restore', and the file elsewhere", e.URL, e.File)
 }
 
 // check reports what is wrong with the URL or the files.

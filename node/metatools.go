@@ -56,38 +56,38 @@ func InspectMeta(ctx context.Context, s MetaSource) (*meta.Inspection, error) {
 
 // RestorePlan is what a restore does, or would do.
 type RestorePlan struct {
-	// Target is the log that is made, and ClusterID whose it is.
+	// Target is the log that is restored, and ClusterID the cluster that it belongs to.
 	Target    string `json:"target"`
 	ClusterID string `json:"cluster_id"`
 	// Topics and Partitions are those of the backup.
 	Topics     int   `json:"topics"`
 	Partitions int64 `json:"partitions"`
-	// Missing are partitions of the backup that have no directory in the data directory: they begin empty. Unknown are
-	// directories that the backup does not know: a start moves them aside.
+	// Missing are partitions of the backup without a directory in the data directory: they start empty. Unknown are
+	// directories that the backup does not know: the next start moves them aside.
 	Missing []string `json:"missing"`
 	Unknown []string `json:"unknown"`
-	// NextProducerID is from where producer ids are given out.
+	// NextProducerID is the next producer id to be handed out.
 	NextProducerID uint64 `json:"next_producer_id"`
-	// Left are directories that do not say whose they are and that no start can find out about: they are not served.
+	// Left are directories whose topic no start can find out: they are not served.
 	Left []LeftDirectory `json:"left"`
 	// Problems are what else is wrong in the data directory, and what the next start does about it.
 	Problems []string `json:"problems"`
-	// LeaderEpochsRaised is by how much those of all partitions are above the backup's.
+	// LeaderEpochsRaised is how far the leader epochs of all partitions are above the backup's.
 	LeaderEpochsRaised int32 `json:"leader_epochs_raised"`
 }
 
 // RestoreOptions say how a backup is restored.
 type RestoreOptions struct {
-	// Execute does it; without it nothing is changed.
+	// Execute carries the restore out; without it nothing changes.
 	Execute bool
-	// SkipProducerIDs is how many producer ids are not given out, because servers may have after the backup was taken. Leader
-	// epochs that began since, by what the logs say, are left out then too. 0 restores the state as it was.
+	// SkipProducerIDs is how many producer ids are skipped, because servers may have handed them out after the backup was
+	// taken. Leader epochs that the logs show to have begun since are skipped then too. 0 restores the state as it was.
 	SkipProducerIDs uint64
 }
 
-// RestoreMeta makes a metadata log from a backup. There must be none; one is never replaced. The log is there as a whole or,
-// after a crash, not at all. Errors to match: [fs.ErrExist], [*IdentityError] when the data directory is of another cluster,
-// vfs.ErrLocked when a server has it.
+// RestoreMeta restores a metadata log from a backup. It never replaces an existing log. A crash leaves the whole log or none.
+// When it returns nil after executing, the log is durable. Errors to match: [fs.ErrExist], [*IdentityError] when the data
+// directory belongs to another cluster, vfs.ErrLocked when a server is using it.
 func RestoreMeta(ctx context.Context, target MetaSource, b meta.Backup, o RestoreOptions) (*RestorePlan, error) {
 	d, err := lockDataDir(ctx, target.DataDir, o.Execute && target.URL == "", target.URL == "")
 	if err != nil {

@@ -217,8 +217,8 @@ func (n *Node) Ready() bool { return n.status.Readiness().Ready }
 // ClusterID is the identity of the cluster that the node belongs to.
 func (n *Node) ClusterID() string { return n.clusterID }
 
-// Done returns a channel that is closed when the node cannot go on, or when it is closed. [Node.Err] says which. Whoever
-// runs the node closes it then.
+// Done returns a channel that is closed when the node cannot continue, or when it is closed; [Node.Err] says which. The owner
+// of the node must then call [Node.Close].
 func (n *Node) Done() <-chan struct{} { return n.failure.done }
 
 // Err returns nil while the node runs, [ErrClosed] after [Node.Close], and otherwise what ended it.

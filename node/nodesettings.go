@@ -12,12 +12,12 @@ import (
 	"github.com/tidemark-io/tidemark/topicconfig"
 )
 
-// What administrators set of nodes while they run is in the metadata log, so it is there after a restart and in a backup:
-// one key for all nodes and one for each node, under which there is
+// What administrators set for nodes while they run is in the metadata log, so it survives a restart and is in a backup: one
+// key for all nodes and one for each node, with the value
 //
 //	{"version":1,"settings":{"log.retention.ms":"3600000"}}
 //
-// A key that was never written is no settings. The version of the key is what a change is made against.
+// A key that was never written has no settings. A change is conditional on the version of the key.
 const (
 	allNodesKey   = "node/settings/default"
 	oneNodePrefix = "node/settings/" // and the id
@@ -101,7 +101,7 @@ func (n *Node) loadNodeSettings() (err error) {
 	if nodes.InForce, err = defaultsInForce(nodes); err != nil {
 		var refused []string
 		nodes.InForce, refused = readableDefaults(nodes)
-		n.log.Warn("defaults that were set while a server ran are not in force", "settings", refused, "error", err)
+		n.log.Warn("defaults that were set while a server ran do not apply", "settings", refused, "error", err)
 	}
 	n.catalog.nodes.Store(&nodes)
 	return nil

@@ -42,7 +42,7 @@ func (d *dataDir) checkPartition(topic string, index int32, id meta.TopicID) (mi
 	case err == nil && meta.TopicID(m.TopicID) == id:
 		return false, nil
 	case err == nil:
-		return false, &WrongDirectoryError{Dir: dir, Reason: fmt.Sprintf("it is of topic id %s, not %s", m.TopicID, id)}
+		return false, &WrongDirectoryError{Dir: dir, Reason: fmt.Sprintf("it belongs to topic id %s, not %s", m.TopicID, id)}
 	case !errors.Is(err, fs.ErrNotExist):
 		return false, &WrongDirectoryError{Dir: dir, Reason: "it does not say whose it is", Err: err}
 	}
@@ -65,9 +65,9 @@ func (d *dataDir) makePartition(topic string, index int32, id meta.TopicID) (str
 	return dir, err
 }
 
-// preparePartition makes the directory of a partition, which a crash may take until the data directory is synced, and
-// returns its path. Another directory in its place is moved aside first, or removed when it holds nothing: a topic is only created when no other has its
-// name, so it is nobody's.
+// preparePartition makes the directory of a partition, which a crash may take until the data directory is synced, and returns
+// its path. Another directory in its place is moved aside first, or removed if it holds nothing: a topic is only created when
+// no other has its name, so it belongs to none.
 func (d *dataDir) preparePartition(topic string, index int32, id meta.TopicID) (string, error) {
 	p := logdir.Partition{Topic: topic, Index: index}
 	missing, err := d.checkPartition(topic, index, id)

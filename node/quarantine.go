@@ -17,10 +17,10 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
-// A start goes on although files are damaged. What can be made again is: the bad file is kept aside first, and that is told
-// in the log, by a metric, and in the readiness until the next start. A partition whose records, or whose log start, are
-// damaged is not served, and its clients are told what its operator can do. What says who owns the data is not guessed at:
-// a damaged metadata.db, and files of a newer version, keep the server from starting.
+// A start continues although files are damaged. What can be rebuilt is rebuilt: the damaged file is kept aside first, which the
+// log, a metric and, until the next start, the readiness report. A partition whose records or log start are damaged is not
+// served, and its clients are told what its operator can do. Who owns the data is never guessed: a damaged metadata.db, and
+// files of a newer version, keep the server from starting.
 
 // Bounds of what starts keep aside of the data directory's own files, and of each partition's metadata: beyond either the
 // oldest goes.
@@ -51,7 +51,7 @@ func (a *setAside) warnings() []string {
 	if len(a.files) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%d damaged file(s) were kept in the quarantine and made again: %s", len(a.files), someOf(a.files))}
+	return []string{fmt.Sprintf("damaged files were kept in the quarantine and rebuilt (%d): %s", len(a.files), someOf(a.files))}
 }
 
 // someOf names the first few.
@@ -66,7 +66,7 @@ func someOf(names []string) string {
 func (n *Node) warnings() []string {
 	warnings := n.aside.warnings()
 	if damaged := n.partitions.damaged(); len(damaged) > 0 {
-		warnings = append(warnings, fmt.Sprintf("%d partition(s) are offline because their files are damaged: %s; stop the server "+
+		warnings = append(warnings, fmt.Sprintf("partitions are offline because their files are damaged (%d): %s; stop the server "+
 			"and run 'tidemark log repair'", len(damaged), someOf(damaged)))
 	}
 	if n.space != nil {
@@ -110,7 +110,7 @@ func (d *dataDir) keep(dir, name string, reason error) error {
 	if err != nil {
 		return fmt.Errorf("%s is damaged (%w) and cannot be kept aside: %w", path.Join(dir, name), reason, err)
 	}
-	d.log.Error("a damaged file was kept aside and made again", "file", path.Join(dir, name), "kept", set.Paths()[0], "reason", reason)
+	d.log.Error("a damaged file was kept aside and rebuilt", "file", path.Join(dir, name), "kept", set.Paths()[0], "reason", reason)
 	if d.kept != nil {
 		d.kept(path.Join(dir, name))
 	}
@@ -122,7 +122,7 @@ func isUnreadable(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EIO)
 }
 
-// isSpoilt reports whether an error of package logdir says that a file is of no use, other than by being newer.
+// isSpoilt reports whether an error of package logdir says that a file is unusable for another reason than being newer.
 func isSpoilt(err error) bool {
 	var damaged *logdir.FormatError
 	return errors.As(err, &damaged) || isUnreadable(err)
@@ -140,8 +140,8 @@ func (d *dataDir) keepIdentity(reason error) error {
 	return d.dir.SyncNames()
 }
 
-// loadCheckpoint reads a checkpoint file. What it says makes starts quick, and the logs can do without, so a damaged one is
-// kept aside and made again. One that a newer version wrote is refused.
+// loadCheckpoint reads a checkpoint file. It only makes starts quicker, so a damaged one is kept aside and rebuilt. One that a
+// newer version wrote is refused.
 func (d *dataDir) loadCheckpoint(offsets *logdir.Offsets) (map[logdir.Partition]int64, error) {
 	entries, err := offsets.Load()
 	if !isSpoilt(err) {
@@ -156,8 +156,8 @@ func (d *dataDir) loadCheckpoint(offsets *logdir.Offsets) (map[logdir.Partition]
 	return offsets.Load()
 }
 
-// heals returns whose a directory is that does not say so, because its partition.metadata is damaged, if the metadata log has a
-// partition of the directory's name: no directory is ever in the place of a partition but the partition's own.
+// heals returns the topic of a directory whose partition.metadata is damaged, if the metadata log has a partition of the
+// directory's name: no directory but the partition's own ever has that name.
 func (d *dataDir) heals(view *meta.State, found foundDir) (meta.TopicID, bool) {
 	p := found.name.Partition
 	topic, known := view.Topic(p.Topic)
@@ -186,7 +186,7 @@ func (d *dataDir) healMetadata(view *meta.State, found *foundDir) error {
 	return nil
 }
 
-// DamagedError is what clients of a partition are told whose files are damaged. It matches [partition.ErrStorage].
+// DamagedError is the error for clients of a partition whose files are damaged. It matches [partition.ErrStorage].
 type DamagedError struct {
 	Topic     string
 	Partition int32
@@ -194,7 +194,7 @@ type DamagedError struct {
 }
 
 func (e *DamagedError) Error() string {
-	return fmt.Sprintf("partition %d of topic %s is offline: its files are damaged; the operator stops the server and runs "+
+	return fmt.Sprintf("partition %d of topic %s is offline because its files are damaged: stop the server and run "+
 		"'tidemark log repair'", e.Partition, e.Topic)
 }
 

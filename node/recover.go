@@ -19,9 +19,9 @@ import (
 	"github.com/tidemark-io/tidemark/vfs/overlay"
 )
 
-// RecoverPlan is the metadata that can be made again from a data directory whose metadata log is lost.
+// RecoverPlan is the metadata that can be rebuilt from a data directory whose metadata log is lost.
 type RecoverPlan struct {
-	// Target is the log that is made, ClusterID whose it is, and NodeID the node of the directory, by meta.properties.
+	// Target is the log that is rebuilt; ClusterID and NodeID are those of the directory, from meta.properties.
 	Target    string `json:"target"`
 	ClusterID string `json:"cluster_id"`
 	NodeID    int32  `json:"node_id"`
@@ -70,7 +70,7 @@ type LeftDirectory struct {
 	Reason string `json:"reason"`
 }
 
-// StreamsLostError says that a bucket holds streams whose metadata is lost and cannot be made again from the objects unless
+// StreamsLostError says that a bucket holds streams whose metadata is lost and cannot be rebuilt from the objects unless
 // something is left out.
 type StreamsLostError struct {
 	Store   string
@@ -79,25 +79,24 @@ type StreamsLostError struct {
 }
 
 func (e *StreamsLostError) Error() string {
-	return fmt.Sprintf("%s: %v; restore a backup with 'tidemark restore', mend them, or leave out what is damaged", e.Store, e.Err)
+	return fmt.Sprintf("%s: %v; restore a backup with 'tidemark restore', repair the objects, or leave out what is damaged", e.Store, e.Err)
 }
 
 // Unwrap returns what is damaged.
 func (e *StreamsLostError) Unwrap() error { return e.Err }
 
-// ErrNothingToRecover says that there is nothing that metadata could be made from: no partitions, no identity of a cluster, and no
-// streams.
+// ErrNothingToRecover says that there is nothing to rebuild metadata from: no partitions, no cluster id and no streams.
 var ErrNothingToRecover = errors.New("node: there is nothing to recover")
 
-// RecoverOptions say how metadata is made again.
+// RecoverOptions say how metadata is rebuilt.
 type RecoverOptions struct {
-	// Execute does it; without it nothing is changed.
+	// Execute carries the recovery out; without it nothing changes.
 	Execute bool
 	// Store is the URL of the bucket that the streams of the cluster were in; empty: there were none.
 	Store string
 	// NodeID is the node of a directory that does not say which it is of.
 	NodeID int32
-	// LeaveOut has streams made again without objects and logs that are damaged or unclear. The plan says which.
+	// LeaveOut rebuilds streams without objects and logs that are damaged or ambiguous. The plan says which.
 	LeaveOut bool
 	// Progress is told how many of all logs have been read. It may be called by several goroutines at once. Nil: nobody is.
 	Progress func(done, total int)
@@ -105,14 +104,14 @@ type RecoverOptions struct {
 	ObjectProgress func(done, total int)
 }
 
-// RecoverMeta makes the metadata file of a data directory again from what is in it: the names and ids of topics from
-// directories, leader epochs from the logs, and streams from the bucket that holds them. Settings of topics, quotas and
-// whatever else was only in the metadata are lost; what is of streams is said at [RecoveredStreams].
+// RecoverMeta rebuilds the metadata file of a data directory from what is in it: the names and ids of topics from directories,
+// leader epochs from the logs, and streams from the bucket that holds them. Settings of topics and whatever else was only in
+// the metadata are lost; [RecoveredStreams] says what is lost of streams.
 //
-// The file is there as a whole or, after a crash, not at all. The bucket of streams is only read unless it is executed: then
-// records that only a write-ahead log holds are put into objects first, and no server may use the bucket. Errors to match:
-// [fs.ErrExist] when there is a metadata file, [*StreamsLostError], with the plan, vfs.ErrLocked when a server has the
-// directory, [ErrNothingToRecover].
+// A crash leaves the whole file or none. The bucket is only read unless Execute is set: then records that only a write-ahead
+// log holds are first written to objects, and no server may use the bucket. Errors to match: [fs.ErrExist] when there is a
+// metadata file, [*StreamsLostError], with the plan, vfs.ErrLocked when a server is using the directory, and
+// [ErrNothingToRecover].
 func RecoverMeta(ctx context.Context, name string, o RecoverOptions) (*RecoverPlan, error) {
 	target := MetaSource{DataDir: name}
 	d, err := lockDataDir(ctx, name, o.Execute, true)

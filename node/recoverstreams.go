@@ -192,7 +192,7 @@ func (r *streamRecovery) finish(
 		Catalog: stateCatalog{s}, WAL: store, Data: store, Cluster: cluster,
 	}) {
 		if err == nil && f.Severity == stream.Damage {
-			err = fmt.Errorf("what was made does not agree with the bucket: %s", f)
+			err = fmt.Errorf("the result does not agree with the bucket: %s", f)
 		}
 		if err != nil {
 			return nil, err

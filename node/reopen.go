@@ -8,8 +8,8 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// reopenInterval is how long after a try a partition is tried again that could not be opened for lack of space or of
-// descriptors. Nothing is damaged then, so it is served as soon as there is room, without another start.
+// reopenInterval is how often opening is retried for partitions that lack space or descriptors. They are not damaged, so they
+// are served as soon as there is room, without a restart.
 const reopenInterval = time.Second
 
 // lacksRoom reports whether a partition could not be opened for want of something that may come back.
@@ -65,7 +65,7 @@ func (n *Node) reopenLog(p logPlan) (again bool) {
 	}
 	n.partitions.opened(p.host, p.index, l, n.unserved(p, err))
 	if err == nil {
-		n.log.Info("a partition is served after all", "topic", p.topic, "partition", p.index)
+		n.log.Info("a partition is served again", "topic", p.topic, "partition", p.index)
 	}
 	return false
 }

@@ -289,7 +289,7 @@ func readAnywhere(ctx context.Context, admin *kgo.Client, addr string, partition
 			offset += random.Int64N(to - from)
 		}
 		got, err := f.fetch(topic, at.partition, offset, sizes[random.IntN(len(sizes))])
-		if errors.Is(err, errOutOfRange) { // it was deleted meanwhile, or the first of all
+		if errors.Is(err, errOutOfRange) { // it was deleted in the meantime, or the first of all
 			starts, err := kadm.NewClient(admin).ListStartOffsets(ctx, topic)
 			if err != nil {
 				return err

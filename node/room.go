@@ -8,8 +8,8 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
-// DefaultMaxPartitions is what a node takes unless it is told otherwise. Each costs some KiB of memory, and a descriptor
-// while it is written to.
+// DefaultMaxPartitions is how many partitions a node holds by default. Each costs some KiB of memory, and a descriptor while it
+// is written to.
 const DefaultMaxPartitions = 10_000
 
 // partitionRoom counts the partitions that are being made, so that many at once do not pass the limit together.
@@ -40,9 +40,9 @@ func (n *Node) admitPartitions(topic string, count int32) (done func(), err erro
 	have := int(n.meta.View().PartitionCount()) + r.coming
 	if have+int(count) > limit {
 		n.metrics.PartitionsRefused.Inc()
-		err := fmt.Errorf("%w: it has %d, %d more are asked for, and max-partitions is %d",
+		err := fmt.Errorf("%w: it has %d, %d more were requested, and max-partitions is %d",
 			broker.ErrTooManyPartitions, have, count, limit)
-		n.log.Warn("partitions are not made", "topic", topic, "reason", err)
+		n.log.Warn("partitions are not created", "topic", topic, "reason", err)
 		return nil, err
 	}
 	r.coming += int(count)

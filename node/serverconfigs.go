@@ -62,23 +62,23 @@ func (n *Node) settings() []broker.ServerConfig {
 
 func (c GroupConfig) settings() []broker.ServerConfig {
 	delay := millis("group.initial.rebalance.delay.ms", max(c.InitialRebalanceDelay, 0), DefaultInitialRebalanceDelay,
-		"How long a group without members waits for more after the first has joined.")
+		"How long an empty group waits for more members after its first one joins.")
 	if c.InitialRebalanceDelay < 0 {
 		delay.Value = "0"
 	}
 	return []broker.ServerConfig{
 		delay,
 		number("offsets.topic.num.partitions", int64(c.OffsetsPartitions), DefaultOffsetsPartitions,
-			"The partitions of the topic that groups are kept in, when it is made."),
-		number("offsets.topic.replication.factor", 1, 1, "The replicas of the topic that groups are kept in."),
-		millis("group.min.session.timeout.ms", c.MinSessionTimeout, 6*time.Second, "The shortest session of a group's member."),
-		millis("group.max.session.timeout.ms", c.MaxSessionTimeout, 30*time.Minute, "The longest session of a group's member."),
+			"How many partitions the topic with the state of groups is created with."),
+		number("offsets.topic.replication.factor", 1, 1, "How many replicas the topic with the state of groups has."),
+		millis("group.min.session.timeout.ms", c.MinSessionTimeout, 6*time.Second, "The shortest session timeout that a member may ask for."),
+		millis("group.max.session.timeout.ms", c.MaxSessionTimeout, 30*time.Minute, "The longest session timeout that a member may ask for."),
 		number("group.max.size", int64(c.MaxSize), math.MaxInt32, "How many members a group may have."),
 		number("offsets.retention.minutes", int64(c.OffsetsRetention/time.Minute), 7*24*60,
 			"How long the offsets of a group without members are kept."),
 		millis("offsets.retention.check.interval.ms", c.OffsetsRetentionCheck, 10*time.Minute,
-			"How often groups are looked at for offsets to forget."),
-		number("offset.metadata.max.bytes", int64(c.OffsetMetadataMax), 4096, "The longest text that may go with an offset."),
+			"How often to look for expired offsets."),
+		number("offset.metadata.max.bytes", int64(c.OffsetMetadataMax), 4096, "The longest metadata text that a client may commit with an offset."),
 	}
 }
 
@@ -87,7 +87,7 @@ func (c *Config) settings(n *Node) []broker.ServerConfig {
 	id.Value, id.Default = strconv.Itoa(int(c.NodeID)), ""
 	brokerID := id
 	brokerID.Name = "broker.id"
-	rack := given("broker.rack", c.Rack, "Where the node stands.")
+	rack := given("broker.rack", c.Rack, "The rack that the node is in.")
 	rack.Type = topicconfig.String
 	expiry := millis(broker.ProducerIDExpiration, c.ProducerExpiry, 24*time.Hour,
 		"How long a partition remembers a producer that writes nothing.")
@@ -97,20 +97,20 @@ func (c *Config) settings(n *Node) []broker.ServerConfig {
 		given("process.roles", "broker,controller", "What this node does: it serves clients and keeps the metadata."),
 		given("listeners", n.kafka.named(func(l KafkaListener) string { return l.Addr.String() }), "Where Kafka clients connect."),
 		given("advertised.listeners", n.kafka.named(KafkaListener.advertisedText),
-			"The addresses that Kafka clients are told, each by the listener that they come in on. Without a host it is the address "+
-				"that they have connected to."),
+			"The addresses that Kafka clients are told, one for each listener. Without a host, clients are told the address that "+
+				"they connected to."),
 		given("log.dirs", n.absoluteDir(), "Where the partitions are."),
 		given("log.dir", n.absoluteDir(), "Where the partitions are."),
 		number("num.recovery.threads.per.data.dir", int64(c.RecoveryThreads), kafkaRecoveryThreads,
 			"How many partitions are opened at the same time."),
 		millis("log.retention.check.interval.ms", c.RetentionCheck, 5*time.Minute,
-			"How often partitions are looked at for records to delete."),
+			"How often to look for segments to delete."),
 		expiry,
 		millis("log.flush.offset.checkpoint.interval.ms", c.RecoveryPointCheckpoint, recoveryPointInterval,
-			"How often it is written down up to where partitions are on disk."),
+			"How often to checkpoint up to where each log is known to be on disk."),
 		millis("log.flush.start.offset.checkpoint.interval.ms", c.LogStartCheckpoint, logStartInterval,
-			"How often the first offsets of partitions are written down."),
+			"How often to checkpoint where each log starts."),
 		millis("replica.high.watermark.checkpoint.interval.ms", c.HighWatermarkCheckpoint, watermarkInterval,
-			"How often high watermarks are written down."),
+			"How often to checkpoint high watermarks."),
 	}
 }

@@ -22,7 +22,7 @@ func (n *Node) setTopicConfigs(c broker.SetTopicConfigs) error {
 	}
 	h, ok := n.partitions.get(c.Topic)
 	if !ok {
-		return fmt.Errorf("%w: it was deleted meanwhile", broker.ErrUnknownTopicID)
+		return fmt.Errorf("%w: it was deleted in the meantime", broker.ErrUnknownTopicID)
 	}
 	var leaving leavers
 	leaving.add(h, n.catalog.topic(n.meta.View(), t).Config, config)

@@ -22,10 +22,10 @@ const (
 	roomToSpare    = 4           // it is low until a part in so many more than the reserve is free
 )
 
-// space keeps the last free bytes of the disk for what helps in need: the metadata log, checkpoints, committed offsets,
-// deletions. While less is free than the reserve, producers are refused and topics are not made; nothing else changes.
+// space reserves the last free bytes of the disk for the metadata log, checkpoints, committed offsets and deletions. While
+// less is free than the reserve, producers are refused and no topics are created; nothing else changes.
 //
-// Nobody is woken for it: appends look at the disk, now and then, and only a disk that is low is looked at by itself.
+// It needs no timer: appends check the disk now and then, and only a disk that is low is checked on its own.
 type space struct {
 	disk    vfs.SpaceReporter // nil: it cannot be known, and nothing is kept
 	dir     string
@@ -41,11 +41,11 @@ type space struct {
 	task    *partition.Task
 }
 
-// lowDiskError says how much is free. Clients are told so too: it names nothing of the server.
+// lowDiskError says how much is free. Clients see it too, so it names nothing of the server.
 type lowDiskError struct{ free, reserve int64 }
 
 func (e *lowDiskError) Error() string {
-	return fmt.Sprintf("%d MiB are free on the server's disk, and the last %d MiB are kept for metadata and deletion: "+
+	return fmt.Sprintf("%d MiB are free on the server's disk, of which the last %d MiB are reserved for metadata and deletion: "+
 		"delete topics or records, shorten retention, or add space", e.free>>20, e.reserve>>20)
 }
 
@@ -72,8 +72,8 @@ func (n *Node) openSpace() {
 	s.look()
 }
 
-// room says whether so many bytes of records may be written, and why not. It looks at the disk when much was written since
-// the last time, or when that is long ago.
+// room says whether so many bytes of records may be written, and why not. It asks the disk again when much was written or much
+// time has passed since the last look.
 func (s *space) room(bytes int) error {
 	if s.disk == nil {
 		return nil
@@ -92,7 +92,7 @@ func (s *space) room(bytes int) error {
 	return nil
 }
 
-// look asks the disk. Whoever comes while another looks goes on with what was seen last.
+// look asks the disk. A caller that comes while another looks uses what was seen last.
 func (s *space) look() {
 	if s.disk == nil || !s.looking.TryLock() {
 		return
@@ -112,13 +112,13 @@ func (s *space) look() {
 		if was == nil {
 			s.metrics.LowDisk.Set(1)
 			s.metrics.LowDiskTimes.Inc()
-			s.log.Error("producers are refused until space returns", "dir", s.dir, "reason", low)
+			s.log.Error("producers are refused until there is space again", "dir", s.dir, "reason", low)
 			s.task.Due(s.now().Add(lowLook))
 		}
 	case was != nil:
 		s.low.Store(nil)
 		s.metrics.LowDisk.Set(0)
-		s.log.Info("there is room again: producers are served", "free_bytes", free, "reserve_bytes", s.reserve)
+		s.log.Info("there is space again: producers are served", "free_bytes", free, "reserve_bytes", s.reserve)
 	}
 }
 

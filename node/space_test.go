@@ -75,14 +75,14 @@ func TestU16_ANearlyFullDiskRefusesProducersAndLeavesRoomForEverythingElse(t *te
 	require.Equal(t, http.StatusOK, code, "readers are served")
 	var said struct{ Warnings []string }
 	require.NoError(t, json.Unmarshal([]byte(body), &said))
-	require.Equal(t, []string{"producers are refused: 0 MiB are free on the server's disk, and the last 1 MiB are kept for " +
+	require.Equal(t, []string{"producers are refused: 0 MiB are free on the server's disk, of which the last 1 MiB are reserved for " +
 		"metadata and deletion: delete topics or records, shorten retention, or add space"}, said.Warnings)
 
 	require.Equal(t, "kept", consume(t, m, "orders")[kept])
 	require.NoError(t, commit(), "committed offsets have the reserve")
 	created, err := admin.CreateTopic(within(t), 1, 1, nil, "new")
 	require.ErrorIs(t, errors.Join(err, created.Err), kerr.KafkaStorageError)
-	require.Contains(t, created.ErrMessage, "kept for metadata and deletion")
+	require.Contains(t, created.ErrMessage, "reserved for metadata and deletion")
 	deleted, err := admin.DeleteTopics(within(t), "old")
 	require.NoError(t, errors.Join(err, deleted.Error()))
 
@@ -136,7 +136,7 @@ func TestANodeTakesNoMorePartitionsThanItMayHave(t *testing.T) {
 	createTopic(t, c, 8, nil, "orders")
 	created, err := admin.CreateTopic(within(t), 3, 1, nil, "clicks")
 	require.ErrorIs(t, errors.Join(err, created.Err), kerr.PolicyViolation)
-	require.Equal(t, "the node would have too many partitions: it has 8, 3 more are asked for, and max-partitions is 10",
+	require.Equal(t, "the node would have too many partitions: it has 8, 3 more were requested, and max-partitions is 10",
 		created.ErrMessage)
 	require.Equal(t, "tidemark_node_partitions_refused_total 1\n", metric(t, m, "tidemark_node_partitions_refused_total"))
 	require.Equal(t, "tidemark_node_partitions_limit 10\n", metric(t, m, "tidemark_node_partitions_limit"))

@@ -36,14 +36,13 @@ func IsDataDir(name string) bool {
 	return false
 }
 
-// TakeStopped takes a data directory. Without change nothing reaches the disk, whatever is done. The error matches
-// vfs.ErrLocked while a server has the directory.
+// TakeStopped takes a data directory. Without change, nothing that is done to it reaches the disk. The error matches
+// vfs.ErrLocked while a server is using the directory.
 //
-// What the journal of a stop that was not in order has is put back first, as a start would do it, so that the logs are whole.
-// leftAlone is told of files of which it was not. With change it fails, and the journal stays for the next start of a server, while
-// there is no room for something of it, or it has records of partitions of which no directory is known and there are
-// directories that do not say whose they are: what is changed then is not what the journal's records go into. The error for the
-// former matches vfs.IsNoSpace.
+// The journal of an unclean stop is put back first, as a start would, so that the logs are complete; leftAlone is called for
+// files whose records were not put back. With change, TakeStopped fails and leaves the journal to the next start of a server
+// in two cases: when there is no room for its records (the error matches vfs.IsNoSpace), and when it has records of partitions
+// without a known directory while there are directories without a topic id, since those records may belong there.
 func TakeStopped(ctx context.Context, name string, change bool, leftAlone func(file, reason string)) (*StoppedDir, error) {
 	return takeStopped(ctx, Config{DataDir: name}.withDefaults(), change, leftAlone)
 }
@@ -127,27 +126,27 @@ func journalProblem(done partition.JournalReplay, nameless []string) error {
 		problems = append(problems, fmt.Errorf("the journal is damaged, and records that were acknowledged just before the stop may be lost: %w", done.Damaged))
 	}
 	if done.Kept != "" {
-		problems = append(problems, fmt.Errorf("not all of the journal was put back: it is kept as %s, which no start looks at", done.Kept))
+		problems = append(problems, fmt.Errorf("part of the journal was not put back: it is kept as %s, which no start reads", done.Kept))
 	}
 	for _, l := range done.Lacking {
-		problems = append(problems, fmt.Errorf("there is no room for records that only the journal has; make room, and start the server once: %s: %w",
+		problems = append(problems, fmt.Errorf("there is no room for records that only the journal has; free some, and start the server once: %s: %w",
 			l.File, l.Err))
 	}
 	if done.Unknown > 0 {
-		problems = append(problems, fmt.Errorf("the journal has records of %d partition(s) of which no directory is known, and it is not known whose %q are, "+
-			"since partition.metadata is missing or damaged there: start the server once, which puts the journal back", done.Unknown, nameless))
+		problems = append(problems, fmt.Errorf("the journal has records of partitions without a known directory (%d), and partition.metadata is missing or damaged "+
+			"in %q: start the server once, which puts the journal back", done.Unknown, nameless))
 	}
 	return errors.Join(problems...)
 }
 
-// JournalProblem says what of the journal was not put back, and where it is now, or is nil. Records that were acknowledged may be in it
-// alone.
+// JournalProblem says which part of the journal was not put back, and where it is now, or returns nil. That part may hold the
+// only copy of acknowledged records.
 func (s *StoppedDir) JournalProblem() error { return s.journal }
 
 // FS returns the files as they are now.
 func (s *StoppedDir) FS() vfs.FS { return s.data.fs }
 
-// Damage says which of the checkpoint files cannot be read, or is nil. The next start of a server makes them again.
+// Damage says which of the checkpoint files cannot be read, or returns nil. The next start of a server rebuilds them.
 func (s *StoppedDir) Damage() error { return s.damage }
 
 // Checkpointed returns what the checkpoint files say of a partition by the name of its directory: the offset below which it
@@ -180,8 +179,8 @@ func (d *dataDir) proven(p logdir.Partition) int64 {
 	return max(d.said.RecoveryPoints[p], d.said.HighWatermarks[p])
 }
 
-// BeforeChange takes away what says that the last stop was in order, so that the next start checks what it finds and begins new
-// leader epochs. It is called before a log is changed. It does so once.
+// BeforeChange removes the marker of a clean stop, so that the next start checks what it finds and begins new leader epochs.
+// Call it before a log is changed; only the first call does anything.
 func (s *StoppedDir) BeforeChange() error {
 	if s.changed {
 		return nil

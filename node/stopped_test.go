@@ -122,7 +122,7 @@ func TestAToolChangesNothingWhileThereIsNoRoomForRecordsOfTheJournal(t *testing.
 	for range 2 { // the second one finds the journal waiting
 		_, err := node.TakeStoppedOn(t.Context(), full, killed, true, nil)
 		require.ErrorIs(t, err, syscall.ENOSPC)
-		require.ErrorContains(t, err, "make room, and start the server once")
+		require.ErrorContains(t, err, "free some, and start the server once")
 	}
 	n, err := onDisk(t, killed)
 	require.NoError(t, err)
@@ -170,7 +170,7 @@ func TestAToolLeavesAJournalWhoseRecordsMayBeOfADirectoryThatNothingKnows(t *tes
 
 	looked, err := node.TakeStopped(t.Context(), killed, false, nil)
 	require.NoError(t, err)
-	require.ErrorContains(t, looked.JournalProblem(), "of which no directory is known")
+	require.ErrorContains(t, looked.JournalProblem(), "partitions without a known directory")
 	require.NoError(t, looked.Close())
 
 	require.NoError(t, os.Rename(log+".away", log))

@@ -11,9 +11,8 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// ChangeFailedError is what a client is told when its change, or the opening of its partition, met a disk or a system that
-// would not take it. It matches
-// [partition.ErrStorage] and names nothing of the server; the server's log has the rest.
+// ChangeFailedError is the error for a client whose change, or whose partition's opening, failed because of the disk or the
+// operating system. It matches [partition.ErrStorage] and names nothing of the server; the server's log has the full cause.
 type ChangeFailedError struct {
 	Reason string
 	Err    error

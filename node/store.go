@@ -19,13 +19,12 @@ type Store struct {
 	begun bool
 }
 
-// UnfinishedImportError says that topics of another server are being brought into the data directory and not all of them
-// are there: whoever does that has to finish it first.
+// UnfinishedImportError says that an import into the data directory has begun and must be finished first.
 type UnfinishedImportError struct{ Source string }
 
 func (e *UnfinishedImportError) Error() string {
-	return fmt.Sprintf("an import of %s into this data directory has not come to its end: run the same import again, "+
-		"it goes on where it stopped", e.Source)
+	return fmt.Sprintf("an import of %s into this data directory is unfinished: run the same import again, "+
+		"and it continues where it stopped", e.Source)
 }
 
 // importKey is there while topics are being brought in. Its value names where from.

@@ -10,7 +10,7 @@ import (
 // traceTime is how long the close of a node waits for a receiver of spans.
 const traceTime = 2 * time.Second
 
-// openTraces makes what sends spans, if there is where to. It is closed last, so that it tells of all there was.
+// openTraces opens the sender of spans, if there is a receiver. It is closed last, so that it can send every span.
 func (n *Node) openTraces() error {
 	c := n.config
 	traces, err := observe.NewTraces(n.reg, n.log, observe.TraceOptions{
@@ -31,7 +31,7 @@ func (n *Node) openTraces() error {
 	return nil
 }
 
-// recovering begins the span of a log that is opened after a stop that was not in order. Others are no work worth telling.
+// recovering begins the span of a log that is opened after an unclean stop. Others take no time worth tracing.
 func (n *Node) recovering(ctx context.Context, p logPlan) func(err error) {
 	if p.clean {
 		return func(error) {}

@@ -106,7 +106,7 @@ func TestF13_ALostMetadataLogOfADirectoryWithoutTopicsIsRefused(t *testing.T) {
 			var lost *node.MetadataLostError
 			require.ErrorAs(t, err, &lost)
 			require.ErrorContains(t, err, filepath.Join(dir, "metadata.db")+" "+what)
-			require.ErrorContains(t, err, "put the metadata log back from a copy, or start with an empty data directory")
+			require.ErrorContains(t, err, "restore the metadata log from a copy, or start with an empty data directory")
 		}
 		_, err = os.Stat(filepath.Join(dir, cleanMarker))
 		require.NoError(t, err, "the stop was clean, and still is")

@@ -15,7 +15,7 @@ func Broker(registry prometheus.Registerer, log *slog.Logger) broker.Events {
 	f := factory{registry, "kafka"}
 	var (
 		opened   = f.counter("connections_opened_total", "Connections that clients opened.")
-		open     = f.gauge("connections_open", "Connections that are open.")
+		open     = f.gauge("connections_open", "Open connections.")
 		closed   = f.counters("connections_closed_total", "Connections that ended, by reason.", "reason")
 		refused  = f.counters("connections_refused_total", "Connections closed unread because of a limit, by limit.", "limit")
 		accept   = f.counter("accept_failures_total", "Times that a listener could not accept a connection.")
@@ -63,12 +63,12 @@ func Broker(registry prometheus.Registerer, log *slog.Logger) broker.Events {
 	}
 }
 
-// Queue observes the memory of requests in work. It is asked at each scrape.
+// Queue observes the memory of requests in progress. queue is called at each scrape.
 func Queue(registry prometheus.Registerer, queue func() broker.Queue) {
 	f := factory{registry, "kafka"}
-	f.gaugeFunc("queued_request_bytes", "Bytes that requests in work hold of queued.max.request.bytes.",
+	f.gaugeFunc("queued_request_bytes", "Bytes of queued.max.request.bytes that requests in progress hold.",
 		func() float64 { return float64(queue().Bytes) })
-	f.gaugeFunc("waiting_requests", "Requests that wait, unread, because those in work hold queued.max.request.bytes.",
+	f.gaugeFunc("waiting_requests", "Requests that wait, unread, because those in progress hold all of queued.max.request.bytes.",
 		func() float64 { return float64(queue().Waiting) })
 }
 

@@ -7,10 +7,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// GroupDetail is how much is told of each consumer group, since every series costs whoever stores it.
+// GroupDetail is how detailed the metrics of consumer groups are, since every series costs whoever stores it.
 type GroupDetail string
 
-// The details that there are.
+// The levels of detail.
 const (
 	GroupsOff     GroupDetail = "off"       // nothing
 	GroupsByGroup GroupDetail = "group"     // a few series a group
@@ -43,10 +43,11 @@ func (g GroupState) Lag() (sum, most int64) {
 	return sum, most
 }
 
-// GroupDetails are the details that there are, from the least to the most.
+// GroupDetails returns the levels of detail, from the least to the most.
 func GroupDetails() []GroupDetail { return []GroupDetail{GroupsOff, GroupsByGroup, GroupsInFull} }
 
-// DetailVar is a detail that can be changed while it is gone by. The zero value is [GroupsByGroup].
+// DetailVar is a detail that can be changed while it is in use. The zero value is [GroupsByGroup]; it is safe for concurrent
+// use.
 type DetailVar struct{ set atomic.Pointer[GroupDetail] }
 
 // Get returns the detail.
@@ -57,15 +58,15 @@ func (v *DetailVar) Get() GroupDetail {
 	return GroupsByGroup
 }
 
-// Set changes the detail, which is one of [GroupDetails]. The next scrape goes by it.
+// Set changes the detail, which is one of [GroupDetails], from the next scrape on.
 func (v *DetailVar) Set(d GroupDetail) { v.set.Store(&d) }
 
-// Groups observes the consumer groups. The states are asked for at each scrape; what of them is told, detail says.
+// Groups observes the consumer groups, in as much detail as detail says. states is called at each scrape.
 func Groups(registry prometheus.Registerer, detail *DetailVar, states func() []GroupState) {
 	f := factory{registry, "group"}
 	g := &groups{
 		detail: detail, states: states,
-		lag: f.describe(Gauge, "lag_records", "Records that the group is behind the high watermarks, of all partitions with a committed offset. Grows with the groups.",
+		lag: f.describe(Gauge, "lag_records", "Records that the group is behind the high watermarks, over all partitions with a committed offset. Grows with the groups.",
 			"group"),
 		most:    f.describe(Gauge, "max_lag_records", "Lag of the partition that the group is furthest behind in. Grows with the groups.", "group"),
 		members: f.describe(Gauge, "members", "Members of the group, by its state. Grows with the groups.", "group", "state"),

@@ -17,11 +17,11 @@ func Meta(registry prometheus.Registerer, log *slog.Logger) meta.Events {
 		bytes     = f.counter("entry_bytes_total", "Bytes of the entries applied here.")
 		commands  = f.counter("commands_applied_total", "Commands in the entries applied here.")
 		rejected  = f.counter("commands_rejected_total", "Commands that changed nothing because they could not be done.")
-		retries   = f.counter("retries_total", "Calls of the backend that were made again.")
+		retries   = f.counter("retries_total", "Backend calls that were retried.")
 		snapshots = f.counter("snapshots_total", "Snapshots stored.")
 		size      = f.gauge("snapshot_bytes", "Bytes of the newest snapshot stored here.")
-		fallbacks = f.counter("snapshot_fallbacks_total", "Damaged snapshots that an older one and the entries since made up for.")
-		stopped   = f.gauge("stopped", "1 when the metadata log has stopped and the server must be started again.")
+		fallbacks = f.counter("snapshot_fallbacks_total", "Damaged snapshots that were replaced by an older one and the entries since.")
+		stopped   = f.gauge("stopped", "1 if the metadata log has stopped and the server must be restarted.")
 	)
 	return meta.Events{
 		Applied: func(e meta.AppliedEvent) {
@@ -42,12 +42,12 @@ func Meta(registry prometheus.Registerer, log *slog.Logger) meta.Events {
 		},
 		FellBack: func(e meta.FallbackEvent) {
 			fallbacks.Inc()
-			log.Error("a metadata snapshot is damaged; it was made again from an older one and all entries since: "+
-				"have the disk looked at", "snapshot", e.Damaged, "from", e.From, "entries", e.Entries, "error", e.Err)
+			log.Error("a metadata snapshot is damaged and was rebuilt from an older one and all entries since: "+
+				"check the disk", "snapshot", e.Damaged, "from", e.From, "entries", e.Entries, "error", e.Err)
 		},
 		Stopped: func(err error) {
 			stopped.Set(1)
-			log.Error("the metadata log stopped: start the server again", "error", err)
+			log.Error("the metadata log stopped: restart the server", "error", err)
 		},
 	}
 }

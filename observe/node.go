@@ -7,25 +7,25 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// Node are the metrics of the process as a whole. The node sets them itself.
+// Node is the metrics of the process as a whole. The node sets them itself.
 type Node struct {
 	// Ready is 1 while clients are served.
 	Ready prometheus.Gauge
-	// LogsToOpen and LogsOpened are how far start-up is.
+	// LogsToOpen and LogsOpened show how far start-up is.
 	LogsToOpen, LogsOpened prometheus.Gauge
-	// UncleanStarts counts starts after a stop that was not in order, 0 or 1 in one process.
+	// UncleanStarts counts starts after an unclean stop: 0 or 1 in one process.
 	UncleanStarts prometheus.Counter
-	// StrayDirectories counts directories that were moved aside because no metadata knows them.
+	// StrayDirectories counts directories that were moved aside because the metadata does not know them.
 	StrayDirectories prometheus.Counter
-	// FilesSetAside counts files of the data directory that were damaged, kept aside and made again.
+	// FilesSetAside counts damaged files of the data directory that were kept aside and rebuilt.
 	FilesSetAside prometheus.Counter
-	// CheckpointFailures counts checkpoints that could not be written. They are tried again.
+	// CheckpointFailures counts checkpoints that could not be written. They are retried.
 	CheckpointFailures prometheus.Counter
-	// PartitionsLimit is how many partitions the node may have; 0: as many as one likes.
+	// PartitionsLimit is how many partitions the node may have; 0: no limit.
 	PartitionsLimit prometheus.Gauge
 	// PartitionsRefused counts requests for partitions that would have been too many.
 	PartitionsRefused prometheus.Counter
-	// LowDisk is 1 while produce is refused because little space is left, and LowDiskTimes counts how often that began.
+	// LowDisk is 1 while producers are refused because little space is left. LowDiskTimes counts how often that began.
 	LowDisk      prometheus.Gauge
 	LowDiskTimes prometheus.Counter
 }
@@ -41,13 +41,13 @@ func NewNode(registry prometheus.Registerer, version string) Node {
 		Ready:              f.gauge("ready", "1 while clients are served."),
 		LogsToOpen:         f.gauge("logs_to_open", "Partitions that this start has to open."),
 		LogsOpened:         f.gauge("logs_opened", "Partitions that this start has opened."),
-		UncleanStarts:      f.counter("unclean_starts_total", "Starts after a stop that was not in order."),
-		StrayDirectories:   f.counter("stray_directories_total", "Directories moved aside because no metadata knows them."),
-		FilesSetAside:      f.counter("files_set_aside_total", "Files of the data directory, and partition.metadata files, that were damaged: they were kept in the quarantine and made again."),
-		CheckpointFailures: f.counter("checkpoint_failures_total", "Checkpoints that could not be written. They are tried again."),
-		PartitionsLimit:    f.gauge("partitions_limit", "Partitions that the node may have; 0: as many as one likes."),
-		PartitionsRefused:  f.counter("partitions_refused_total", "Times that partitions were not made because the node would have too many."),
-		LowDisk:            f.gauge("low_disk", "1 while produce is refused because less space is free than the reserve."),
+		UncleanStarts:      f.counter("unclean_starts_total", "Starts after an unclean stop."),
+		StrayDirectories:   f.counter("stray_directories_total", "Directories moved aside because the metadata does not know them."),
+		FilesSetAside:      f.counter("files_set_aside_total", "Damaged files of the data directory, and damaged partition.metadata files, that were kept in the quarantine and rebuilt."),
+		CheckpointFailures: f.counter("checkpoint_failures_total", "Checkpoints that could not be written. They are retried."),
+		PartitionsLimit:    f.gauge("partitions_limit", "Partitions that the node may have; 0: no limit."),
+		PartitionsRefused:  f.counter("partitions_refused_total", "Times that partitions were not created because the node would have had too many."),
+		LowDisk:            f.gauge("low_disk", "1 while producers are refused because less space is free than the reserve."),
 		LowDiskTimes:       f.counter("low_disk_total", "Times that less space was free than the reserve."),
 	}
 }
@@ -61,8 +61,8 @@ type HostingState struct {
 // Hosting observes what the node holds. It is asked at each scrape.
 func Hosting(registry prometheus.Registerer, state func() HostingState) {
 	f := factory{registry, "node"}
-	f.gaugeFunc("topics", "Topics that are here.", func() float64 { return float64(state().Topics) })
-	f.gaugeFunc("partitions", "Partitions that are here.", func() float64 { return float64(state().Partitions) })
+	f.gaugeFunc("topics", "Topics on this node.", func() float64 { return float64(state().Topics) })
+	f.gaugeFunc("partitions", "Partitions on this node.", func() float64 { return float64(state().Partitions) })
 	f.gaugeFunc("partitions_failed", "Partitions that could not be opened or take no records because their disk failed.",
 		func() float64 { return float64(state().Failed) })
 }
@@ -79,7 +79,7 @@ func Disk(registry prometheus.Registerer, state func() DiskState) {
 		state:   state,
 		free:    f.describe(Gauge, "free_bytes", "Bytes that the server may still write on the file system of the data directory."),
 		total:   f.describe(Gauge, "size_bytes", "Bytes of the file system of the data directory."),
-		reserve: f.describe(Gauge, "reserve_bytes", "Free bytes below which produce is refused; 0: never."),
+		reserve: f.describe(Gauge, "reserve_bytes", "Free bytes below which producers are refused; 0: never."),
 	}
 	registry.MustRegister(d)
 }
@@ -96,7 +96,7 @@ func (d *disk) Describe(out chan<- *prometheus.Desc) {
 	out <- d.reserve
 }
 
-// Collect is for the registry. What cannot be known is not told.
+// Collect is for the registry. What is not known is not exported.
 func (d *disk) Collect(out chan<- prometheus.Metric) {
 	s := d.state()
 	if s.Total > 0 {

@@ -8,16 +8,16 @@ import (
 	"github.com/tidemark-io/tidemark/objstore"
 )
 
-// ObjectStore observes the requests to an object store: how many of which kind, which is what a store costs, and what came of
-// them. A node that has no store does not call it.
+// ObjectStore observes the requests to an object store: how many of which kind, since stores charge for them, and their
+// outcomes. A node that has no store does not call it.
 func ObjectStore(registry prometheus.Registerer, log *slog.Logger) objstore.Events {
 	f := factory{registry, "objstore"}
 	var (
-		requests = f.counters("requests_total", "Calls of the object store, by class (write: put and list; read; delete), call and result. An upload is a create and a finish; its parts, one for each 16 MiB of the finish, come on top.", "class", "call", "result")
-		took     = f.histograms("request_duration_seconds", "Time of a call of the object store, by call; of an upload until it was finished.", storeBuckets, "call")
+		requests = f.counters("requests_total", "Calls to the object store, by class (write: put and list; read; delete), call and result. An upload counts as a create and a finish; its parts, one for each 16 MiB, are not counted.", "class", "call", "result")
+		took     = f.histograms("request_duration_seconds", "Time of a call to the object store, by call; for an upload, until it was finished.", storeBuckets, "call")
 		sent     = f.counters("sent_bytes_total", "Bytes of objects sent to the object store, by call.", "call")
 		received = f.counters("received_bytes_total", "Bytes of objects that came from the object store, by call.", "call")
-		deleted  = f.counter("deletes_total", "Objects that calls have removed.")
+		deleted  = f.counter("deletes_total", "Objects that calls have deleted.")
 	)
 	denied := newRare()
 	return objstore.Events{Called: func(e objstore.CalledEvent) {

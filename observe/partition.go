@@ -9,22 +9,22 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
-// refusalsEvery is how often it is told that the disk refuses records, or does not give them. Clients that try again may do
-// so many times a second.
+// refusalsEvery is how often at most it is logged that the disk refuses records, or cannot be read. Clients may retry many
+// times a second.
 const refusalsEvery = 30 * time.Second
 
 // Partitions observes appends, syncs and failures of the partitions.
 func Partitions(registry prometheus.Registerer, log *slog.Logger, topics *Topics) partition.Events {
 	f := factory{registry, "partition"}
 	var (
-		duplicates = f.counter("duplicate_batches_total", "Batches that were in the log already from an earlier try of their producer.")
-		refused    = f.counters("refused_batches_total", "Batches that were not taken, by reason.", "reason")
+		duplicates = f.counter("duplicate_batches_total", "Batches that the log already had from an earlier attempt of their producer.")
+		refused    = f.counters("refused_batches_total", "Batches that were refused, by reason.", "reason")
 		took       = f.histogram("sync_duration_seconds", "Time of one sync of one log.", syncBuckets)
 		riders     = f.histogram("sync_appends", "Appends that one sync released.", countBuckets)
 		synced     = f.counter("synced_bytes_total", "Bytes of the appends that syncs released.")
 		failed     = f.counter("failures_total", "Partitions that stopped taking records because their disk failed.")
-		unread     = f.counter("read_failures_total", "Reads of records that the disk failed, or whose file is damaged. Other partitions are not concerned.")
-		upkeep     = f.counter("maintenance_failures_total", "Times that retention or other maintenance failed. It is tried again.")
+		unread     = f.counter("read_failures_total", "Reads of records that failed because of the disk or a damaged file. Other partitions are not affected.")
+		upkeep     = f.counter("maintenance_failures_total", "Times that retention or other maintenance failed. It is retried.")
 	)
 	loud, unreadable := &rare{every: refusalsEvery, now: time.Now}, &rare{every: refusalsEvery, now: time.Now}
 	return partition.Events{
@@ -62,7 +62,7 @@ func Partitions(registry prometheus.Registerer, log *slog.Logger, topics *Topics
 		},
 		Failed: func(e partition.Failed) {
 			failed.Inc()
-			log.Error("the partition takes no more records until the server is started again", "topic", e.Topic,
+			log.Error("the partition takes no more records until the server is restarted", "topic", e.Topic,
 				"partition", e.Partition, "error", e.Err)
 		},
 		ReadFailed: func(e partition.ReadFailed) {
@@ -74,7 +74,7 @@ func Partitions(registry prometheus.Registerer, log *slog.Logger, topics *Topics
 		},
 		MaintenanceFailed: func(e partition.MaintenanceFailed) {
 			upkeep.Inc()
-			log.Warn("maintenance failed and will be tried again", "topic", e.Topic, "partition", e.Partition,
+			log.Warn("maintenance failed and will be retried", "topic", e.Topic, "partition", e.Partition,
 				"doing", e.Doing, "error", e.Err)
 		},
 	}
@@ -87,7 +87,7 @@ func Flusher(registry prometheus.Registerer, stats func() partition.FlusherStats
 		func() float64 { return float64(stats().DirtyLogs) })
 	f.gaugeFunc("busy_workers", "Workers that are syncing a log.",
 		func() float64 { return float64(stats().BusyWorkers) })
-	f.gaugeFunc("unsynced_bytes", "Bytes that are written and that no sync covers yet.",
+	f.gaugeFunc("unsynced_bytes", "Bytes written that no sync covers yet.",
 		func() float64 { return float64(stats().UnsyncedBytes) })
 	f.gaugeFunc("waiting_appends", "Appends that wait because too many bytes are unsynced.",
 		func() float64 { return float64(stats().Waiting) })
@@ -95,7 +95,7 @@ func Flusher(registry prometheus.Registerer, stats func() partition.FlusherStats
 		func() float64 { return float64(stats().JournalRounds) })
 	f.counterFunc("journal_bytes_total", "Bytes of records that went into the shared journal.",
 		func() float64 { return float64(stats().JournalBytes) })
-	f.gaugeFunc("journal_given_up", "1 when the shared journal could not be written, and each log is synced by itself until the next start.",
+	f.gaugeFunc("journal_given_up", "1 if the shared journal could not be written, so that each log is synced on its own until the next start.",
 		func() float64 {
 			if stats().JournalGivenUp {
 				return 1

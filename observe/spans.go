@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
-// Broker adds spans of the requests to what next does: one for each, named after its API. A nil Traces returns next.
+// Broker adds a span for each request, named after its API, to what next does. A nil Traces returns next.
 func (t *Traces) Broker(next broker.Events) broker.Events {
 	if t == nil {
 		return next
@@ -49,7 +49,7 @@ func aboutRequest(e broker.RequestDone) []attribute.KeyValue {
 	return about
 }
 
-// Partitions adds spans of the flush rounds to what next does. A nil Traces returns next.
+// Partitions adds a span for each sync to what next does. A nil Traces returns next.
 func (t *Traces) Partitions(next partition.Events) partition.Events {
 	if t == nil {
 		return next
@@ -67,7 +67,7 @@ func (t *Traces) Partitions(next partition.Events) partition.Events {
 	return next
 }
 
-// KafkaLogs adds spans of the flushes of sealed segments to what next does. A nil Traces returns next.
+// KafkaLogs adds a span for each flush of a sealed segment to what next does. A nil Traces returns next.
 func (t *Traces) KafkaLogs(next kafkalog.Events) kafkalog.Events {
 	if t == nil {
 		return next

@@ -49,7 +49,7 @@ func Streams(registry prometheus.Registerer, log *slog.Logger) StreamEvents {
 // observeEngine tells of engines that begin and fail.
 func observeEngine(f factory, log *slog.Logger, e *stream.Events) {
 	var (
-		opened = f.counter("engine_starts_total", "Stream engines that were started: one, and one more after each that failed.")
+		opened = f.counter("engine_starts_total", "Starts of the stream engine: one, and one more after each failure.")
 		failed = f.counters("engine_failures_total", "Stream engines that stopped taking appends, by reason: fenced, when another process had taken the node over, or failed.", "reason")
 	)
 	for _, reason := range []string{"fenced", "failed"} {
@@ -66,7 +66,7 @@ func observeEngine(f factory, log *slog.Logger, e *stream.Events) {
 			return
 		}
 		failed.WithLabelValues("failed").Inc()
-		log.Error("the stream engine takes no more appends until it is started again", "error", x.Err)
+		log.Error("the stream engine takes no more appends until it is restarted", "error", x.Err)
 	}
 }
 
@@ -88,8 +88,8 @@ func observeRecovery(f factory, log *slog.Logger, e *stream.Events) {
 		log.Info("the log of streams was recovered", "node", r.Node.ID, "ended_epoch", r.Epoch, "epoch", r.Node.Epoch,
 			"fence", r.To, "objects", r.Objects, "records", r.Records, "bytes", r.Bytes, "foreign", r.Dropped.Foreign, "took", r.Took)
 		if len(r.Dead) > 0 {
-			log.Warn("objects of a log lie above where it ends, since one before them is missing: a crash leaves such, and so does the "+
-				"deletion of an object, of which they would be all that is left; they are kept until the fence goes", "node", r.Node.ID,
+			log.Warn("a log has objects above where it ends, because one before them is missing: a crash leaves such objects, and so does "+
+				"deleting one from the bucket; they are kept as long as the fence", "node", r.Node.ID,
 				"ended_epoch", r.Epoch, "fence", r.To, "objects", len(r.Dead), "first", r.Dead[0])
 		}
 	}
@@ -101,9 +101,9 @@ func observeWAL(f factory, log *slog.Logger, e *stream.Events) {
 		waited        = f.histogram("append_duration_seconds", "Time from the first record of a log object to the acknowledgement of them all.", storeBuckets)
 		riders        = f.histogram("wal_object_records", "Records that one log object acknowledged.", countBuckets)
 		bytes         = f.counter("appended_bytes_total", "Bytes of records that were acknowledged, as the log frames them.")
-		retries       = f.counter("wal_put_retries_total", "Puts of log objects that were made again because their outcome was not known.")
-		deleted       = f.counter("wal_objects_deleted_total", "Log objects that were removed because what they hold is in other objects.")
-		deletesFailed = f.counter("wal_delete_failures_total", "Times that log objects could not be removed. It is tried again.")
+		retries       = f.counter("wal_put_retries_total", "Puts of log objects that were retried because their outcome was unknown.")
+		deleted       = f.counter("wal_objects_deleted_total", "Log objects that were deleted because other objects hold their records.")
+		deletesFailed = f.counter("wal_delete_failures_total", "Times that log objects could not be deleted. It is retried.")
 	)
 	again := newRare()
 	e.Acknowledged = func(a stream.AcknowledgedEvent) {
@@ -114,7 +114,7 @@ func observeWAL(f factory, log *slog.Logger, e *stream.Events) {
 	e.PutRetried = func(r stream.PutRetriedEvent) {
 		retries.Inc()
 		if others, ok := again.allow(); ok {
-			log.Warn("a log object of streams could not be put, which is tried again: appends wait", "key", r.Key, "try", r.Try,
+			log.Warn("a log object of streams could not be stored; it is retried, and appends wait", "key", r.Key, "try", r.Try,
 				"delay", r.Delay, "error", r.Err, "others", others)
 		}
 	}
@@ -124,7 +124,7 @@ func observeWAL(f factory, log *slog.Logger, e *stream.Events) {
 	}
 	e.WALDeleteFailed = func(x stream.FailedEvent) {
 		deletesFailed.Inc()
-		log.Warn("log objects of streams could not be removed, which is tried again", "error", x.Err)
+		log.Warn("log objects of streams could not be deleted; it is retried", "error", x.Err)
 	}
 }
 
@@ -134,8 +134,8 @@ func observeUploads(f factory, log *slog.Logger, e *stream.Events) {
 		took         = f.histogram("upload_duration_seconds", "Time to put a block of the log cache into objects and to commit them.", storeBuckets)
 		objects      = f.counter("uploaded_objects_total", "Objects that uploads have committed.")
 		bytes        = f.counter("uploaded_bytes_total", "Bytes of records in the objects that uploads have committed.")
-		retries      = f.counters("upload_retries_total", "Steps of uploads that were made again, by step: prepare, write or commit.", "step")
-		readRetries  = f.counter("read_retries_total", "Calls of the store under reads that were made again.")
+		retries      = f.counters("upload_retries_total", "Steps of uploads that were retried, by step: prepare, write or commit.", "step")
+		readRetries  = f.counter("read_retries_total", "Store calls of reads that were retried.")
 		again, reads = newRare(), newRare()
 	)
 	for _, step := range []string{"prepare", "write", "commit"} {
@@ -151,14 +151,14 @@ func observeUploads(f factory, log *slog.Logger, e *stream.Events) {
 	e.UploadRetried = func(u stream.UploadRetriedEvent) {
 		retries.WithLabelValues(u.Step).Inc()
 		if others, ok := again.allow(); ok {
-			log.Warn("an upload of streams failed for now and is tried again", "step", u.Step, "key", u.Key, "try", u.Try, "delay",
+			log.Warn("an upload of streams failed and is retried", "step", u.Step, "key", u.Key, "try", u.Try, "delay",
 				u.Delay, "error", u.Err, "others", others)
 		}
 	}
 	e.ReadRetried = func(r stream.StoreRetriedEvent) {
 		readRetries.Inc()
 		if others, ok := reads.allow(); ok {
-			log.Warn("a read of streams failed for now and is tried again", "call", r.Op, "key", r.Key, "try", r.Try, "delay",
+			log.Warn("a read of streams failed and is retried", "call", r.Op, "key", r.Key, "try", r.Try, "delay",
 				r.Delay, "error", r.Err, "others", others)
 		}
 	}
@@ -170,14 +170,14 @@ func observeCompaction(f factory, log *slog.Logger, e *stream.Events) {
 		rounds        = f.counters("compactions_total", "Commits that replaced objects by others, by kind.", "kind")
 		took          = f.histogram("compaction_duration_seconds", "Time from the plan to the commit of one compaction.", recoveryBuckets)
 		replaced      = f.counter("compaction_sources_total", "Objects that compaction has replaced.")
-		made          = f.counter("compaction_outputs_total", "Objects that compaction has made.")
+		made          = f.counter("compaction_outputs_total", "Objects that compaction has written.")
 		read          = f.counter("compaction_read_bytes_total", "Bytes that compaction has read from the store.")
 		written       = f.counter("compaction_written_bytes_total", "Bytes that compaction has written to the store.")
-		retries       = f.counter("compaction_retries_total", "Calls of the store by compaction that were made again.")
-		failures      = f.counter("compaction_failures_total", "Rounds of compaction that failed and are tried again, and damaged objects that it left out.")
-		deleted       = f.counter("objects_deleted_total", "Destroyed objects that the cleaner has removed.")
-		deletesFailed = f.counter("object_delete_failures_total", "Destroyed objects that the cleaner could not remove. It is tried again.")
-		expired       = f.counter("prepared_expired_total", "Reserved object ids that were given up because nobody committed them in time.")
+		retries       = f.counter("compaction_retries_total", "Store calls of compaction that were retried.")
+		failures      = f.counter("compaction_failures_total", "Rounds of compaction that failed and are retried, and damaged objects that it left out.")
+		deleted       = f.counter("objects_deleted_total", "Destroyed objects that the cleaner has deleted.")
+		deletesFailed = f.counter("object_delete_failures_total", "Destroyed objects that the cleaner could not delete. It retries.")
+		expired       = f.counter("prepared_expired_total", "Reserved object ids that expired because nobody committed them in time.")
 		again         = newRare()
 	)
 	e.Compacted = func(c stream.CompactedEvent) {
@@ -193,20 +193,20 @@ func observeCompaction(f factory, log *slog.Logger, e *stream.Events) {
 	e.CompactionRetried = func(r stream.StoreRetriedEvent) {
 		retries.Inc()
 		if others, ok := again.allow(); ok {
-			log.Warn("a call of a compaction of streams failed for now and is made again", "call", r.Op, "key", r.Key, "try", r.Try,
+			log.Warn("a store call of a compaction of streams failed and is retried", "call", r.Op, "key", r.Key, "try", r.Try,
 				"delay", r.Delay, "error", r.Err, "others", others)
 		}
 	}
 	e.CompactionFailed = func(x stream.FailedEvent) {
 		failures.Inc()
-		log.Warn("a compaction of streams failed: it is tried again later", "error", x.Err)
+		log.Warn("a compaction of streams failed; it is retried later", "error", x.Err)
 	}
 	e.Cleaned = func(c stream.CleanedEvent) {
 		expired.Add(float64(c.Expired))
 		deleted.Add(float64(c.Deleted))
 		deletesFailed.Add(float64(c.Failed))
 		if c.Failed > 0 {
-			log.Warn("destroyed objects of streams could not be removed, which is tried again", "failed", c.Failed, "deleted",
+			log.Warn("destroyed objects of streams could not be deleted; it is retried", "failed", c.Failed, "deleted",
 				c.Deleted, "error", c.Err)
 			return
 		}
@@ -218,12 +218,12 @@ func observeCompaction(f factory, log *slog.Logger, e *stream.Events) {
 func observeTakeOvers(f factory, log *slog.Logger) func(TakeOverEvent) {
 	var (
 		done     = f.counter("takeovers_total", "Logs of dead nodes that this node has taken over as holder of the metadata lease.")
-		failures = f.counter("takeover_failures_total", "Times that the log of a dead node could not be taken over. It is tried again.")
+		failures = f.counter("takeover_failures_total", "Times that the log of a dead node could not be taken over. It is retried.")
 	)
 	return func(e TakeOverEvent) {
 		if e.Err != nil {
 			failures.Inc()
-			log.Warn("the streams' log of a dead node could not be taken over, which is tried again", "node", e.Node, "try", e.Try,
+			log.Warn("the streams' log of a dead node could not be taken over; it is retried", "node", e.Node, "try", e.Try,
 				"took", e.Took, "error", e.Err)
 			return
 		}
@@ -252,8 +252,8 @@ func StreamsHeld(registry prometheus.Registerer, state func() StreamState) {
 	f.gaugeFunc("streams", "Streams that exist in the cluster.", func() float64 { return float64(state().Streams) })
 	f.gaugeFunc("objects", "Objects that hold one stream each.", func() float64 { return float64(state().Objects) })
 	f.gaugeFunc("set_objects", "Objects that hold several streams each.", func() float64 { return float64(state().SetObjects) })
-	f.gaugeFunc("objects_destroyed", "Objects that nothing uses any more and that are not removed yet: their grace is not over, or it failed.",
+	f.gaugeFunc("objects_destroyed", "Objects that nothing uses any more but that are not deleted yet: their grace period is not over, or deleting them failed.",
 		func() float64 { return float64(state().Destroyed) })
-	f.gaugeFunc("dead_logs", "Logs of dead nodes that are not taken over yet. Only the holder of the metadata lease tells.",
+	f.gaugeFunc("dead_logs", "Logs of dead nodes that are not taken over yet. Only the holder of the metadata lease reports it.",
 		func() float64 { return float64(state().DeadLogs) })
 }

@@ -37,8 +37,8 @@ func TestF58_RetriesOfUploadsAreCountedAndToldNowAndThen(t *testing.T) {
 		`tidemark_stream_wal_put_retries_total`:               1,
 	}, r.samples(t))
 	require.Equal(t, []string{
-		`level=WARN msg="an upload of streams failed for now and is tried again" step=write key=data/1 try=1 delay=1s error="input/output error" others=0`,
-		`level=WARN msg="a log object of streams could not be put, which is tried again: appends wait" key=wal/1 try=1 delay=1s error="input/output error" others=0`,
+		`level=WARN msg="an upload of streams failed and is retried" step=write key=data/1 try=1 delay=1s error="input/output error" others=0`,
+		`level=WARN msg="a log object of streams could not be stored; it is retried, and appends wait" key=wal/1 try=1 delay=1s error="input/output error" others=0`,
 	}, r.loud())
 }
 
@@ -56,7 +56,7 @@ func TestFencesAndFailuresOfStreamEnginesAreToldApart(t *testing.T) {
 	require.Equal(t, []string{
 		`level=INFO msg="the stream engine takes appends" node=1 epoch=4 start=64 took=1s`,
 		`level=ERROR msg="the stream engine takes no more appends: another process has taken the node over" error="write-ahead log has failed: node has been taken over"`,
-		`level=ERROR msg="the stream engine takes no more appends until it is started again" error="write-ahead log has failed: input/output error"`,
+		`level=ERROR msg="the stream engine takes no more appends until it is restarted" error="write-ahead log has failed: input/output error"`,
 	}, r.loud())
 }
 
@@ -79,8 +79,8 @@ func TestF78_LeftoversAreCountedUntilTheyAreGone(t *testing.T) {
 		`tidemark_stream_wal_delete_failures_total`:    1,
 	}, r.samples(t))
 	require.Equal(t, []string{
-		`level=WARN msg="destroyed objects of streams could not be removed, which is tried again" failed=2 deleted=7 error="input/output error"`,
-		`level=WARN msg="log objects of streams could not be removed, which is tried again" error="input/output error"`,
+		`level=WARN msg="destroyed objects of streams could not be deleted; it is retried" failed=2 deleted=7 error="input/output error"`,
+		`level=WARN msg="log objects of streams could not be deleted; it is retried" error="input/output error"`,
 	}, r.loud())
 }
 

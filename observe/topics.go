@@ -11,8 +11,8 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
-// Topics observes what is written to each topic, and where each log starts and ends. Which topics there are it asks at
-// each scrape, so nothing is told of one that is gone.
+// Topics observes what is written to each topic, and where each log starts and ends. It asks which topics there are at each
+// scrape, so deleted ones are no longer exported.
 type Topics struct {
 	hosted func() iter.Seq[*partition.Log]
 	known  sync.Map // topic -> *topicCounter
@@ -67,8 +67,7 @@ func (t *Topics) add(e partition.Appended) {
 	c.bytes.Add(int64(e.Bytes))
 }
 
-// forget ends the series of a topic that was deleted. An append that was on its way may bring them back; the next scrape
-// ends them for good.
+// forget drops the series of a deleted topic. An append in flight may bring them back; the next scrape drops them for good.
 func (t *Topics) forget(topic string) { t.known.Delete(topic) }
 
 // Describe is for the registry.

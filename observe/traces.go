@@ -20,7 +20,7 @@ import (
 // TraceOptions say where spans go.
 type TraceOptions struct {
 	Endpoint string  // URL of an OTLP receiver over HTTP; without a path: /v1/traces. Empty: there are no traces
-	Ratio    float64 // of the requests and flush rounds that are told, 0 to 1; what is rare is always told
+	Ratio    float64 // share of the requests and syncs to trace, 0 to 1; rare events are always traced
 	Version  string
 	Node     int32
 	Now      func() time.Time // nil: time.Now
@@ -31,8 +31,9 @@ type TraceOptions struct {
 // Spans wait in memory and are sent in batches; when the receiver does not keep up, the newest are dropped. Nothing in the
 // server waits for it.
 type Traces struct {
-	frequent, rare trace.Tracer // a ratio of the spans of the first is told, and all of the second
-	close          func(ctx context.Context) error
+	frequent, rare trace.Tracer // frequent sends only a share of its spans
+	queue          sdk.SpanProcessor
+	exporter       *countedExporter
 	now            func() time.Time
 }
 
@@ -44,65 +45,61 @@ const (
 	maxAttribute  = 256 // characters
 )
 
-// NewTraces makes Traces, nil without an endpoint. The metrics of sending are registered either way. The exporter heeds the
+// NewTraces makes Traces, nil without an endpoint. The metrics of sending are registered either way. The exporter reads the
 // variables OTEL_EXPORTER_OTLP_HEADERS, _CERTIFICATE and the like, and OTEL_RESOURCE_ATTRIBUTES.
 func NewTraces(registry prometheus.Registerer, log *slog.Logger, o TraceOptions) (*Traces, error) {
 	f := factory{registry, "trace"}
 	exporter := &countedExporter{
 		log:    log,
-		sent:   f.counter("spans_sent_total", "Spans that the OTLP receiver took."),
-		failed: f.counter("spans_failed_total", "Spans that were lost because the OTLP receiver did not take them."),
+		sent:   f.counter("spans_sent_total", "Spans that the OTLP receiver accepted."),
+		failed: f.counter("spans_failed_total", "Spans that were lost because the OTLP receiver did not accept them."),
 	}
 	if o.Endpoint == "" {
 		return nil, nil
 	}
-	endpoint, err := tracesURL(o.Endpoint)
-	if err != nil {
-		return nil, err
-	}
-	exporter.life, exporter.end = context.WithCancel(context.Background())
-	exporter.SpanExporter, err = otlptracehttp.New(exporter.life, otlptracehttp.WithEndpointURL(endpoint),
-		otlptracehttp.WithTimeout(exportTimeout), otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}))
-	if err != nil {
+	if err := exporter.connect(o.Endpoint); err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
-	about, err := resource.New(exporter.life, resource.WithAttributes(
+	t := &Traces{exporter: exporter, now: o.Now}
+	if t.now == nil {
+		t.now = time.Now
+	}
+	if err := t.makeTracers(o); err != nil {
+		return nil, fmt.Errorf("traces: %w", err)
+	}
+	return t, nil
+}
+
+// makeTracers makes the tracers, which share one queue in front of the exporter.
+func (t *Traces) makeTracers(o TraceOptions) error {
+	about, err := resource.New(t.exporter.life, resource.WithAttributes(
 		attribute.String("service.name", "tidemark"), attribute.String("service.version", o.Version),
 		attribute.String("service.instance.id", fmt.Sprint(o.Node)),
 	), resource.WithFromEnv())
 	if err != nil {
-		return nil, fmt.Errorf("traces: %w", err)
+		return err
 	}
 	limits := sdk.NewSpanLimits()
 	limits.AttributeValueLengthLimit = maxAttribute
-	queue := sdk.NewBatchSpanProcessor(exporter, sdk.WithMaxQueueSize(spanQueue), sdk.WithMaxExportBatchSize(spanBatch),
+	t.queue = sdk.NewBatchSpanProcessor(t.exporter, sdk.WithMaxQueueSize(spanQueue), sdk.WithMaxExportBatchSize(spanBatch),
 		sdk.WithExportTimeout(exportTimeout))
 	tracer := func(s sdk.Sampler) trace.Tracer {
 		p := sdk.NewTracerProvider(sdk.WithResource(about), sdk.WithRawSpanLimits(limits), sdk.WithSampler(s),
-			sdk.WithSpanProcessor(queue))
+			sdk.WithSpanProcessor(t.queue))
 		return p.Tracer("github.com/tidemark-io/tidemark", trace.WithInstrumentationVersion(o.Version))
 	}
-	t := &Traces{
-		frequent: tracer(sdk.TraceIDRatioBased(o.Ratio)), rare: tracer(sdk.AlwaysSample()), now: o.Now,
-		close: func(ctx context.Context) error {
-			defer exporter.end()
-			return queue.Shutdown(ctx)
-		},
-	}
-	if t.now == nil {
-		t.now = time.Now
-	}
-	return t, nil
+	t.frequent, t.rare = tracer(sdk.TraceIDRatioBased(o.Ratio)), tracer(sdk.AlwaysSample())
+	return nil
 }
 
 // tracesURL is the URL to post spans to.
 func tracesURL(endpoint string) (string, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
-		return "", fmt.Errorf("traces: %w", err)
+		return "", err
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", fmt.Errorf("traces: %s is no URL such as http://collector:4318", u.Redacted())
+		return "", fmt.Errorf("%s is not a URL such as http://collector:4318", u.Redacted())
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/v1/traces"
@@ -110,16 +107,17 @@ func tracesURL(endpoint string) (string, error) {
 	return u.String(), nil
 }
 
-// Close sends the spans that wait, and gives up those that were not sent when ctx ends. A nil Traces does nothing.
+// Close sends the spans that wait, and drops those that are not sent when ctx ends. A nil Traces does nothing.
 func (t *Traces) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
-	return t.close(ctx)
+	defer t.exporter.end()
+	return t.queue.Shutdown(ctx)
 }
 
-// countedExporter counts what is sent and says when it fails, so that the SDK's own way to do so, which is one for the whole
-// process, has nothing to say.
+// countedExporter counts what is sent and logs failures itself, because the SDK's own error handler is a global of the
+// process.
 type countedExporter struct {
 	sdk.SpanExporter
 	life         context.Context // ends when what is being sent is given up
@@ -127,6 +125,18 @@ type countedExporter struct {
 	log          *slog.Logger
 	sent, failed prometheus.Counter
 	failing      bool // calls of ExportSpans never overlap
+}
+
+// connect makes the exporter that sends to an endpoint. It sends nothing yet.
+func (e *countedExporter) connect(endpoint string) error {
+	receiver, err := tracesURL(endpoint)
+	if err != nil {
+		return err
+	}
+	e.life, e.end = context.WithCancel(context.Background())
+	e.SpanExporter, err = otlptracehttp.New(e.life, otlptracehttp.WithEndpointURL(receiver),
+		otlptracehttp.WithTimeout(exportTimeout), otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}))
+	return err
 }
 
 // ExportSpans is for the SDK.
@@ -142,14 +152,14 @@ func (e *countedExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlyS
 	}
 	e.failed.Add(float64(len(spans)))
 	if !e.failing {
-		e.log.Warn("spans cannot be sent; those of now are lost, later ones are tried", "spans", len(spans), "error", err)
+		e.log.Warn("spans cannot be sent and are lost; later ones will be tried", "spans", len(spans), "error", err)
 	}
 	e.failing = true
 	return nil
 }
 
-// Work begins a span of something rare that is done under ctx, which the returned context carries. The func ends it. Of a
-// nil Traces it is nothing. about are names and values in turn, as for slog.
+// Work begins a span of some rare work under ctx; the returned context carries the span, and the returned func ends it. about
+// are names and values in turn, as for slog. A nil Traces begins nothing.
 func (t *Traces) Work(ctx context.Context, name string, about ...any) (context.Context, func(err error)) {
 	if t == nil {
 		return ctx, func(error) {}
@@ -177,7 +187,7 @@ func attributes(about []any) []attribute.KeyValue {
 	return all
 }
 
-// ended makes a span of something frequent that ends now and took so long. Its attributes are made only if it is told.
+// ended makes a span of something frequent that ends now and took so long. Its attributes are made only if it is sampled.
 func (t *Traces) ended(name string, kind trace.SpanKind, took time.Duration, err error, about func() []attribute.KeyValue) {
 	at := t.now()
 	_, span := t.frequent.Start(context.Background(), name, trace.WithSpanKind(kind), trace.WithTimestamp(at.Add(-took)))
@@ -195,5 +205,5 @@ func finish(span trace.Span, err error, at time.Time) {
 	span.End(trace.WithTimestamp(at))
 }
 
-// text makes what others wrote into what the receiver takes.
+// text makes arbitrary bytes valid UTF-8, which the receiver insists on.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

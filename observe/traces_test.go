@@ -195,7 +195,7 @@ func TestAReceiverThatDoesNotTakeSpansIsCountedAndSaidOnce(t *testing.T) {
 	done(nil)
 	require.NoError(t, traces.Close(t.Context()))
 	require.Equal(t, map[string]float64{"tidemark_trace_spans_failed_total": 1}, r.samples(t))
-	require.Contains(t, r.lines.String(), `level=WARN msg="spans cannot be sent; those of now are lost, later ones are tried" spans=1`)
+	require.Contains(t, r.lines.String(), `level=WARN msg="spans cannot be sent and are lost; later ones will be tried" spans=1`)
 }
 
 func TestAReceiverThatHangsIsGivenUpWithTheContext(t *testing.T) {

@@ -22,7 +22,7 @@ func TestF60_SIGTERMEndsInOrderWhateverTheServerIsDoing(t *testing.T) {
 		require.NoError(t, h.Stop(within(t)), "under load, round %d", round)
 		require.Contains(t, h.Output(), "msg=closed")
 		require.NoError(t, h.Start(within(t)))
-		require.NotContains(t, h.Output(), "the last stop was not in order", "the next start has nothing to check")
+		require.NotContains(t, h.Output(), "the last stop was not clean", "the next start has nothing to check")
 	}
 
 	// Twice: the second one ends it at once, unless it has just ended.

@@ -45,7 +45,7 @@ func TestWhatAnUncleanStopLeftIsRecovered(t *testing.T) {
 			}
 			require.Len(t, repairs, 1)
 			require.Len(t, repairs["topic-00"], 1)
-			require.Contains(t, repairs["topic-00"][0], "27 bytes are cut off, the log then ends at offset 40")
+			require.Contains(t, repairs["topic-00"][0], "27 bytes are cut off, and the log then ends at offset 40")
 			require.NoError(t, m.run(func(o *Options) { o.How = how }))
 			require.Equal(t, kafkaServed(t), m.served())
 		})
@@ -105,7 +105,7 @@ func TestAnImportByMoveIsFinishedByMove(t *testing.T) {
 	fails := faultfs.FailMatching(faultfs.OpRename, "kafka/topic-03-0", errors.New("no"))
 	require.Error(t, m.runOn(Move, fails))
 	err := m.run(nil)
-	require.ErrorContains(t, err, "an import of kafka by move has not come to its end")
+	require.ErrorContains(t, err, "an import of kafka by move is unfinished")
 	require.NoError(t, m.run(func(o *Options) { o.How = Move }))
 	require.Equal(t, kafkaServed(t), m.served())
 }

@@ -43,7 +43,7 @@ func topicDefaults(broker map[string]string) map[string]string {
 	return defaults
 }
 
-// scaled is a broker's setting in the unit of the topic's. A negative one has no unit: it means for ever.
+// scaled is a broker's setting in the unit of the topic's. A negative one has no unit: it means forever.
 func scaled(value string, scale int64) string {
 	n, err := strconv.ParseInt(value, 10, 64)
 	if scale == 1 || err != nil {

@@ -61,7 +61,7 @@ type ChangedError struct {
 }
 
 func (e *ChangedError) Error() string {
-	return fmt.Sprintf("%s-%d is not what it was when the plan was made: something writes to the source", e.Topic, e.Partition)
+	return fmt.Sprintf("%s-%d has changed since the plan was made: something writes to the source", e.Topic, e.Partition)
 }
 
 func (im *Import) staging(parts ...string) string {
@@ -78,7 +78,7 @@ func (im *Import) resume() (settled bool, err error) {
 	}
 	switch {
 	case importing && saved == nil:
-		return false, fmt.Errorf("%s is missing, and an import of %s has to be finished with it", im.staging(planFile), source)
+		return false, fmt.Errorf("%s is missing, and is needed to finish an import of %s", im.staging(planFile), source)
 	case importing:
 		im.plan, im.committing = saved, true
 		return true, nil
@@ -86,7 +86,7 @@ func (im *Import) resume() (settled bool, err error) {
 		return false, nil
 	}
 	if im.o.How != Move || !slices.Equal(saved.Sources, cleaned(im.o.Sources)) {
-		return false, fmt.Errorf("an import of %s by move has not come to its end: finish it first", strings.Join(saved.Sources, ", "))
+		return false, fmt.Errorf("an import of %s by move is unfinished: finish it first", strings.Join(saved.Sources, ", "))
 	}
 	if im.source, err = openSource(im.o.FS, im.o.Sources); err != nil {
 		return false, err
@@ -123,7 +123,7 @@ func (im *Import) readPlan() (*Plan, error) {
 		return nil, fmt.Errorf("%s is not a plan of an import: %w", name, err)
 	}
 	if saved.Version != planFileVersion {
-		return nil, fmt.Errorf("%s has version %d; this build reads version %d", name, saved.Version, planFileVersion)
+		return nil, fmt.Errorf("%s has version %d; this build reads only version %d", name, saved.Version, planFileVersion)
 	}
 	return saved.Plan, nil
 }
@@ -174,7 +174,7 @@ func (im *Import) checkSpace() error {
 	}
 	free, _, err := disk.Space(existing(im.o.FS, im.o.Target))
 	if need := im.plan.Bytes(); err == nil && free < need {
-		return fmt.Errorf("%s has %d bytes free, and %d are needed: take the files by link or move, or exclude topics",
+		return fmt.Errorf("%s has %d bytes free, and %d are needed: use --how link or move, or exclude topics",
 			im.o.Target, free, need)
 	}
 	return nil

@@ -86,7 +86,7 @@ func (im *Import) link(from, to string) error {
 // otherDevice explains what links and moves cannot do.
 func otherDevice(err error, how How) error {
 	if errors.Is(err, syscall.EXDEV) {
-		return fmt.Errorf("the target is on another file system, so files cannot be taken by %s; take them by copy: %w", how, err)
+		return fmt.Errorf("the target is on another file system, where --how %s is impossible; use --how copy: %w", how, err)
 	}
 	return err
 }

@@ -269,5 +269,5 @@ func TestATornEndOfTheMetadataLogIsItsEnd(t *testing.T) {
 	_, err = f.WriteAt(whole, info.Size())
 	require.NoError(t, err)
 	_, err = readImage(fsys, "meta")
-	require.ErrorContains(t, err, "the metadata in between is not there")
+	require.ErrorContains(t, err, "the metadata in between is missing")
 }

@@ -84,7 +84,7 @@ func (o Options) withDefaults() Options {
 
 func (o Options) validate() error {
 	if len(o.Sources) == 0 {
-		return errors.New("no log directory of Kafka is named")
+		return errors.New("no Kafka log directory was given")
 	}
 	if _, err := ParseHow(string(o.How)); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (o Options) validate() error {
 	for _, s := range o.Sources {
 		s = path.Clean(s)
 		if s == o.Target || strings.HasPrefix(o.Target, s+"/") || strings.HasPrefix(s, o.Target+"/") {
-			return fmt.Errorf("the target %s and the source %s are in each other: name a target of its own", o.Target, s)
+			return fmt.Errorf("one of the target %s and the source %s is inside the other: choose another target", o.Target, s)
 		}
 	}
 	return nil
@@ -178,7 +178,7 @@ func (im *Import) openStore(ctx context.Context) error {
 		TopicDefaults: im.o.TopicDefaults, TopicPatterns: im.o.TopicPatterns,
 	})
 	if errors.Is(err, vfs.ErrLocked) {
-		return fmt.Errorf("the server that has %s runs: stop it first: %w", im.o.Target, err)
+		return fmt.Errorf("a server is using %s: stop it first: %w", im.o.Target, err)
 	}
 	im.store = store
 	return err

@@ -154,7 +154,7 @@ func TestNeitherServerMayRun(t *testing.T) {
 	require.NoError(t, err)
 	_, _, err = m.open(nil)
 	require.ErrorIs(t, err, vfs.ErrLocked)
-	require.ErrorContains(t, err, "the server that has kafka runs")
+	require.ErrorContains(t, err, "a server is using kafka")
 	require.NoError(t, held.Close())
 
 	require.NoError(t, m.run(nil))
@@ -162,7 +162,7 @@ func TestNeitherServerMayRun(t *testing.T) {
 	require.NoError(t, err)
 	_, _, err = m.open(nil)
 	require.ErrorIs(t, err, vfs.ErrLocked)
-	require.ErrorContains(t, err, "the server that has data runs")
+	require.ErrorContains(t, err, "a server is using data")
 	require.NoError(t, held.Close())
 }
 
@@ -175,7 +175,7 @@ func TestDirectoriesThatAreNotKafkasAreRefused(t *testing.T) {
 	_, _, err = m.open(nil)
 	require.ErrorAs(t, err, &wrong)
 	_, _, err = m.open(func(o *Options) { o.Target = "kafka/tidemark" })
-	require.ErrorContains(t, err, "in each other")
+	require.ErrorContains(t, err, "is inside the other")
 }
 
 func TestDirectoriesThatAreNoTopicsAreLeft(t *testing.T) {
@@ -204,7 +204,7 @@ func TestDirectoriesThatAreNoTopicsAreLeft(t *testing.T) {
 	}
 	require.Len(t, refused, 2)
 	require.Equal(t, "the directory of partition 0 is not there", refused["topic-03"])
-	require.Contains(t, refused["topic-05"], "of another topic")
+	require.Contains(t, refused["topic-05"], "belongs to another topic")
 }
 
 func TestProducerIDsOfKafkaAreNotGivenOutAgain(t *testing.T) {

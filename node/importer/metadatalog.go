@@ -118,7 +118,7 @@ func replaySegments(fsys vfs.FS, dir string, names []string, m *image, from int6
 				return torn
 			}
 			if b.BaseOffset() > next {
-				return fmt.Errorf("%s, position %d: offset %d follows %d: the metadata in between is not there", file, position,
+				return fmt.Errorf("%s, position %d: offset %d follows %d: the metadata in between is missing", file, position,
 					b.BaseOffset(), next)
 			}
 			if !b.Attributes().Control() {

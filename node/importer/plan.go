@@ -23,7 +23,7 @@ func ParseHow(word string) (How, error) {
 	case Copy, Link, Move:
 		return h, nil
 	}
-	return "", fmt.Errorf("%q is not a way to take files: it is copy, link or move", word)
+	return "", fmt.Errorf("%q is not a way to take files: use copy, link or move", word)
 }
 
 // Plan is what an import takes, and what it cannot.

@@ -43,7 +43,7 @@ type NotKafkaError struct {
 }
 
 func (e *NotKafkaError) Error() string {
-	return fmt.Sprintf("%s is no log directory of a Kafka node that this can read: %s", e.Dir, e.Reason)
+	return fmt.Sprintf("%s is not a Kafka log directory that can be read: %s", e.Dir, e.Reason)
 }
 
 // openSource locks the directories and reads what they say.
@@ -71,7 +71,7 @@ func (s *source) openDir(dir string) error {
 	}
 	lock, err := s.fs.Lock(path.Join(dir, ".lock"))
 	if errors.Is(err, vfs.ErrLocked) {
-		return fmt.Errorf("the server that has %s runs: stop it first: %w", dir, err)
+		return fmt.Errorf("a server is using %s: stop it first: %w", dir, err)
 	}
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func (s *source) identify(d *sourceDir) error {
 		return err
 	}
 	if len(s.dirs) > 1 && (m.ClusterID != s.meta.ClusterID || m.NodeID != s.meta.NodeID) {
-		return &NotKafkaError{Dir: d.path, Reason: fmt.Sprintf("it is of node %d of cluster %s, and %s of node %d of %s",
+		return &NotKafkaError{Dir: d.path, Reason: fmt.Sprintf("it belongs to node %d of cluster %s, but %s to node %d of %s",
 			m.NodeID, m.ClusterID, s.dirs[0].path, s.meta.NodeID, s.meta.ClusterID)}
 	}
 	s.meta = m

@@ -232,7 +232,7 @@ func (im *Import) surveyLog(t *Topic, p *Partition) (highest int64, err error) {
 	case err != nil:
 		return 0, err
 	case m.TopicID != t.ID:
-		return 0, fmt.Errorf("the directory is of another topic, with id %s", m.TopicID)
+		return 0, fmt.Errorf("the directory belongs to another topic, with id %s", m.TopicID)
 	}
 	if err := p.measure(im.source.fs); err != nil {
 		return 0, err
@@ -291,7 +291,7 @@ func (im *Import) openLog(fsys vfs.FS, dir string, p *Partition) (*kafkalog.Log,
 		PartialBatch: func(e kafkalog.PartialBatchEvent) {
 			mu.Lock()
 			defer mu.Unlock()
-			repairs = append(repairs, fmt.Sprintf("%s, position %d: %d bytes are cut off, the log then ends at offset %d: %v",
+			repairs = append(repairs, fmt.Sprintf("%s, position %d: %d bytes are cut off, and the log then ends at offset %d: %v",
 				path.Base(e.File), e.Position, e.Cut, e.Offset, e.Reason))
 		},
 	}})

@@ -18,13 +18,13 @@ func newBackup() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Write the metadata of a node or cluster to a file",
-		Long: `Write what a metadata log says to FILE: topics with their ids and settings, node epochs, streams and which objects hold
-them. Records are not in it: they are in the data directory and the bucket. FILE is written as a whole, replaces an
-older backup and nothing else, and is on disk when the command ends. A log that is damaged is not backed up.
+		Long: `Back up a metadata log to FILE: topics with their ids and settings, node epochs, streams and which objects hold them.
+Records are not in it; they are in the data directory and the bucket. FILE is written atomically, replaces an older backup
+but no other file, and is on disk when the command ends. A damaged log is not backed up.
 
-The log is the file in the data directory, or the one in etcd that --meta-url names, at any time. A server that runs on the
-data directory hands a copy of its file over at the socket tidemark.sock in it, to its own user and to root: what it had
-acknowledged before the command began is in the backup. It goes on meanwhile.`,
+The log is the file in the data directory, or the one in etcd that --meta-url names. Servers may run meanwhile: one that
+runs on the data directory hands over a copy at the socket tidemark.sock in it, to its own user and to root. The backup
+holds everything that was acknowledged before the command began.`,
 		Example: `  tidemark backup /backup/tidemark.meta --data-dir /var/lib/tidemark
   tidemark backup /backup/prod.meta --meta-url etcd://10.0.0.1:2379/prod`,
 		Args: exactly("FILE"),
@@ -48,7 +48,7 @@ acknowledged before the command began is in the backup. It goes on meanwhile.`,
 			return err
 		}
 		if len(found.Findings) > 0 {
-			return fmt.Errorf("%w: nothing was written; 'tidemark meta check' tells more", found.Findings[0])
+			return fmt.Errorf("%w: nothing was written; 'tidemark meta check' shows the details", found.Findings[0])
 		}
 		taken := meta.Backup{ClusterID: found.ClusterID, TakenMs: time.Now().UnixMilli(), Build: version, State: found.State}
 		b, err := taken.Encode()
@@ -78,7 +78,7 @@ func inspectToBackUp(c *cobra.Command, source node.MetaSource) (found *meta.Insp
 	found, err = inspectMeta(c, source)
 	var locked *meta.LockedError
 	if errors.As(err, &locked) {
-		err = fmt.Errorf("%w; %w (its log says whether it could make the socket, and the command has to run as its user)", err, none)
+		err = fmt.Errorf("%w; %w (run the command as the server's user; the server's log says if it could not make the socket)", err, none)
 	}
 	return found, false, err
 }
@@ -93,7 +93,7 @@ func replaceable(name string) error {
 		return err
 	}
 	if _, err := readBackup(name); err != nil {
-		return fmt.Errorf("FILE is where the backup is written to, and what is there is not replaced since it is no backup: %w", err)
+		return fmt.Errorf("the existing file is not a backup, so it is not replaced: %w", err)
 	}
 	return nil
 }
@@ -117,9 +117,9 @@ func reportBackup(c *cobra.Command, b takenBackup, asJSON bool) error {
 	}
 	from := ""
 	if b.Online {
-		from = ", by the server that runs"
+		from = ", from the running server"
 	}
-	_, err := fmt.Fprintf(c.OutOrStdout(), "%s: cluster %s as of entry %d of %s, %d topics, %d streams, %s%s\n", b.File, b.ClusterID,
-		b.Index, b.Log, b.Topics, b.Streams, size(int64(b.Bytes)), from)
+	_, err := fmt.Fprintf(c.OutOrStdout(), "%s: cluster %s as of entry %d of %s, %s, %s, %s%s\n", b.File, b.ClusterID,
+		b.Index, b.Log, plural(b.Topics, "topic"), plural(b.Streams, "stream"), size(int64(b.Bytes)), from)
 	return err
 }

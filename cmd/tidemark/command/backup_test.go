@@ -13,7 +13,7 @@ func TestARunningServerIsBackedUp(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "tidemark.meta")
 	server := startServerIn(t, dir)
 	done(t, "", "topic", "create", "orders", "--server", server)
-	require.Contains(t, done(t, "", "backup", file, "--data-dir", dir), " topics, 0 streams, ")
+	require.Contains(t, done(t, "", "backup", file, "--data-dir", dir), "1 topic, 0 streams, ")
 	done(t, "", "topic", "create", "payments", "--server", server)
 	var taken takenBackup
 	require.NoError(t, json.Unmarshal([]byte(done(t, "", "backup", file, "--data-dir", dir, "-o", "json")), &taken))

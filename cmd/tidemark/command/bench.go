@@ -17,10 +17,10 @@ func newBench() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure a server: rates, latencies, and what the server spends",
-		Long: `Measure a server, this one or any that Kafka clients talk to. Beside rates and latencies it shows the CPU seconds and the
-peak memory of the server where it can see its process: on the same machine, or with --metrics.
+		Long: `Measure a server, Tidemark or any other that Kafka clients talk to: rates and latencies, and the CPU time and peak memory
+of the server if its process can be seen, which takes the same machine or --metrics.
 
-'bench null' is a server that stores nothing: what the client alone can do is the ceiling of all figures.`,
+'bench null' runs a server that stores nothing, to find what the client alone can do: the ceiling of all figures.`,
 		Example: `  tidemark bench produce --records 1000000 --size 1024
   tidemark bench produce --rate 5000 --output json
   tidemark bench consume --records 1000000
@@ -54,21 +54,19 @@ type benchFlags struct {
 func addBenchFlags(c *cobra.Command, records int64, rate float64) *benchFlags {
 	f := &benchFlags{client: addClientFlags(c), output: addOutputFlag(c)}
 	flags := c.Flags()
-	flags.StringVarP(&f.topic, "topic", "t", "", "topic to use; one is made and deleted unless given")
-	flags.Int32Var(&f.partitions, "partitions", 6, "partitions of a topic that is made")
-	flags.BoolVar(&f.keep, "keep", false, "leave a topic that was made")
+	flags.StringVarP(&f.topic, "topic", "t", "", "use this `TOPIC` (default a new one, which is deleted afterwards)")
+	flags.Int32Var(&f.partitions, "partitions", 6, "give a new topic `N` partitions")
+	flags.BoolVar(&f.keep, "keep", false, "do not delete the new topic")
 	flags.Int64VarP(&f.records, "records", "n", records, "how many records")
-	flags.IntVar(&f.size, "size", 1024, "bytes of a value, at least 8")
-	flags.StringVar(&f.payload, "payload", "random", "random, which does not compress, or text")
-	flags.Float64Var(&f.rate, "rate", rate, "records a second that are sent whatever happens; 0 is as fast as possible")
-	flags.StringVar(&f.acks, "acks", "all", "all, 1 or 0")
-	flags.StringVarP(&f.compression, "compression", "z", "none", "none, gzip, snappy, lz4 or zstd")
-	flags.IntVar(&f.clients, "clients", 1, "how many connections' worth of clients")
-	flags.StringVar(&f.metrics, "metrics", "", "`URL` of the server's metrics, where its process cannot be seen")
+	nameValue(flags, "records", "N")
+	flags.IntVar(&f.size, "size", 1024, "size of a value, at least 8")
+	nameValue(flags, "size", "BYTES")
+	addWordFlag(c, &f.payload, "payload", "", "what values hold; random bytes do not compress", "random", "text")
+	flags.Float64Var(&f.rate, "rate", rate, "send `N` records a second, however long answers take; 0 is as fast as possible")
+	addProducerFlags(c, &f.acks, &f.compression)
+	flags.IntVar(&f.clients, "clients", 1, "run `N` clients, each with connections of its own")
+	flags.StringVar(&f.metrics, "metrics", "", "`URL` of the server's metrics, for a server on another machine")
 	_ = c.RegisterFlagCompletionFunc("topic", f.client.completeTopics) // it fails only for a flag that does not exist
-	completeWords(c, "acks", "all", "1", "0")
-	completeWords(c, "compression", "none", "gzip", "snappy", "lz4", "zstd")
-	completeWords(c, "payload", "random", "text")
 	return f
 }
 
@@ -92,7 +90,7 @@ func (f *benchFlags) check(c *cobra.Command) error {
 
 // producerOptions are those of `tidemark produce` with what the flags say.
 func (f *benchFlags) producerOptions(c *cobra.Command) ([]kgo.Opt, error) {
-	p := produceFlags{acks: f.acks, compression: f.compression, partition: -1, maxBytes: 1000012}
+	p := produceFlags{acks: f.acks, compression: f.compression, partition: -1, maxBytes: maxBatchBytes}
 	opts, err := p.options(c, f.topic)
 	return append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MaxBufferedRecords(10_000)), err
 }
@@ -206,7 +204,7 @@ func (r benchResult) print(c *cobra.Command) error {
 	}
 	fmt.Fprintf(out, "client   %.2f CPU s\n", r.ClientCPU)
 	if r.Server == nil {
-		_, err := fmt.Fprintln(out, "server   cannot be seen from here; --metrics URL may help")
+		_, err := fmt.Fprintln(out, "server   its process cannot be seen from here; --metrics URL may help")
 		return err
 	}
 	_, err := fmt.Fprintf(out, "server   %.2f CPU s, %.2f µs a record, peak memory %s\n", r.Server.CPU, r.Server.CPUPerRecord,

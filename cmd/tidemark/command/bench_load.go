@@ -161,8 +161,8 @@ func newBenchProduce() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "produce",
 		Short: "Measure how fast records are written and acknowledged",
-		Long: `Measure how fast records are written and acknowledged. Latency is from the moment a record was due to its
-acknowledgement: with --rate it shows what a steady load waits for; without, mostly the client's own queue.`,
+		Long: `Measure how fast records are written and acknowledged. Latency runs from the moment a record was due to its
+acknowledgement. With --rate it is what a steady load waits for; without, it is mostly time in the client's own queue.`,
 		Example: `  tidemark bench produce --records 1000000 --size 1024
   tidemark bench produce --size 100 --compression lz4 --payload text
   tidemark bench produce --rate 5000 --records 50000`,

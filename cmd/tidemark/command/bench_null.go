@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -23,14 +24,16 @@ func newBenchNull() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "null",
 		Short: "Run a server that acknowledges everything and stores nothing",
-		Long: `Run a server that acknowledges everything and stores nothing, until it is interrupted. What 'bench produce' reaches
-against it is what the client and the network can do at most. Every topic exists there.`,
+		Long: `Run a server that acknowledges everything and stores nothing, until it is interrupted. 'bench produce' against it shows
+what the client and the network can do at most. Every topic exists.`,
 		Example: `  tidemark bench null --listen 127.0.0.1:9999
   tidemark bench produce --server 127.0.0.1:9999`,
 		Args: noArguments,
 	}
-	c.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "`HOST:PORT`; port 0 picks a free one")
-	c.Flags().Int32Var(&partitions, "partitions", 6, "partitions of every topic")
+	c.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "the address to listen on; port 0 picks a free one")
+	nameValue(c.Flags(), "listen", "HOST:PORT")
+	c.Flags().Int32Var(&partitions, "partitions", 6, "how many partitions every topic has")
+	nameValue(c.Flags(), "partitions", "N")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if partitions < 1 {
 			return usagef(c, "--partitions is at least 1, not %d", partitions)
@@ -42,7 +45,7 @@ against it is what the client and the network can do at most. Every topic exists
 		fmt.Fprintf(c.OutOrStdout(), "a server that stores nothing listens on %s\nready\n", s.address())
 		<-c.Context().Done()
 		produced := s.close()
-		_, err = fmt.Fprintf(c.OutOrStdout(), "%s of records were acknowledged and forgotten\n", size(produced))
+		_, err = fmt.Fprintf(c.OutOrStdout(), "acknowledged and dropped %s of records\n", size(produced))
 		return err
 	}
 	return c
@@ -157,12 +160,12 @@ func (s *nullServer) answer(dst, frame []byte) ([]byte, error) {
 	}
 	var resp kmsg.Response
 	if version > nullVersions[key] || nullVersions[key] == 0 {
-		if key != 18 {
+		if key != apiVersions {
 			return nil, fmt.Errorf("%s is not answered here in version %d", kmsg.NameForKey(key), version)
 		}
 		version = 0 // as every server does, so that the client asks again
 		resp = s.versions(0)
-		resp.(*kmsg.ApiVersionsResponse).ErrorCode = 35
+		resp.(*kmsg.ApiVersionsResponse).ErrorCode = kerr.UnsupportedVersion.Code
 	} else {
 		req.SetVersion(version)
 		body, err := requestBody(frame, req.IsFlexible())
@@ -178,7 +181,7 @@ func (s *nullServer) answer(dst, frame []byte) ([]byte, error) {
 	}
 	dst = append(dst, 0, 0, 0, 0)
 	dst = append(dst, frame[4:8]...)
-	if resp.IsFlexible() && key != 18 {
+	if resp.IsFlexible() && key != apiVersions { // whose header must be readable before versions are agreed on
 		dst = append(dst, 0)
 	}
 	dst = resp.AppendTo(dst)
@@ -208,8 +211,16 @@ func requestBody(frame []byte, flexible bool) ([]byte, error) {
 	return rest, nil
 }
 
+// The keys of the requests that are answered.
+const (
+	produce        int16 = 0
+	metadata       int16 = 3
+	apiVersions    int16 = 18
+	initProducerID int16 = 22
+)
+
 // nullVersions are the newest versions of what is answered.
-var nullVersions = map[int16]int16{0: 13, 3: 13, 18: 4, 22: 5}
+var nullVersions = map[int16]int16{produce: 13, metadata: 13, apiVersions: 4, initProducerID: 5}
 
 func (s *nullServer) respond(req kmsg.Request) kmsg.Response {
 	switch req := req.(type) {
@@ -276,7 +287,7 @@ func (s *nullServer) metadata(req *kmsg.MetadataRequest) kmsg.Response {
 func (s *nullServer) versions(version int16) kmsg.Response {
 	resp := kmsg.NewPtrApiVersionsResponse()
 	resp.Version = version
-	for _, key := range []int16{0, 3, 18, 22} {
+	for _, key := range []int16{produce, metadata, apiVersions, initProducerID} {
 		k := kmsg.NewApiVersionsResponseApiKey()
 		k.ApiKey, k.MaxVersion = key, nullVersions[key]
 		resp.ApiKeys = append(resp.ApiKeys, k)

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,8 +22,8 @@ func newBenchConsume() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "consume",
 		Short: "Measure how fast records are read",
-		Long: `Measure how fast records are read. A topic that is made is filled first, which is not measured; one that is given is
-read from its start to what its end was.`,
+		Long: `Measure how fast records are read. A new topic is filled first, which is not measured. A topic named with --topic is read
+from its start to where its end was when the command began.`,
 		Example: `  tidemark bench consume --records 1000000
   tidemark bench consume --topic orders --clients 3`,
 		Args: noArguments,
@@ -97,8 +99,8 @@ func newBenchE2E() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "e2e",
 		Short: "Measure how long a record takes from a producer to a consumer",
-		Long: `Measure how long a record takes from the moment it was due to be sent to the moment a consumer has it, at a steady rate.
-Producer and consumer are this process, so no clock has to agree with another.`,
+		Long: `Measure, at a steady rate, how long a record takes from the moment it was due to be sent until a consumer has it.
+Producer and consumer share one process, and so one clock.`,
 		Example: `  tidemark bench e2e --rate 1000 --records 10000
   tidemark bench e2e --rate 20000 --records 200000 --size 100 --output json`,
 		Args: noArguments,
@@ -148,7 +150,7 @@ func (f *benchFlags) newArrivals(ctx context.Context) (*arrivals, error) {
 		kc.Close()
 		return nil, err
 	}
-	readable, err := extents(ctx, kc, f.topic, sortedKeys(about.Partitions), false)
+	readable, err := extents(ctx, kc, f.topic, slices.Sorted(maps.Keys(about.Partitions)), false)
 	if err != nil {
 		kc.Close()
 		return nil, err

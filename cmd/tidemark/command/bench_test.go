@@ -43,7 +43,7 @@ func TestBenchMeasuresProduceConsumeAndTheWayBetween(t *testing.T) {
 	done(t, "x\n", "produce", "mine", "--server", server)
 	require.Equal(t, int64(1), benched(t, append(on, "consume", "--topic", "mine")...).Records)
 	require.Contains(t, done(t, "", "topic", "list", "--server", server), "mine", "a given topic is not")
-	require.Regexp(t, `^produce  10 records in .*\nLATENCY +P50 (.*\n)+client   .*\nserver   cannot be seen`,
+	require.Regexp(t, `^produce  10 records in .*\nLATENCY +P50 (.*\n)+client   .*\nserver   its process cannot be seen`,
 		done(t, "", "bench", "produce", "-n", "10", "--server", server))
 }
 
@@ -62,7 +62,7 @@ func TestTheNullServerAcknowledgesAndForgets(t *testing.T) {
 	_, err = conn.Read(make([]byte, 1))
 	require.ErrorIs(t, err, io.EOF, "what it does not know is cut")
 	require.Equal(t, ExitOK, stop(), errs.String())
-	require.Regexp(t, `\n\d+\.\d KiB of records were acknowledged and forgotten\n$`, out.String())
+	require.Regexp(t, `\nacknowledged and dropped \d+\.\d KiB of records\n$`, out.String())
 }
 
 // machine is a Linux machine as its files show it: process 42 listens on 127.0.0.1:9092.

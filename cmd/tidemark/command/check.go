@@ -17,15 +17,15 @@ func newCheck() *cobra.Command {
 	var deep bool
 	c := &cobra.Command{
 		Use:   "check",
-		Short: "Hold a bucket against the metadata: streams, objects, write-ahead logs",
-		Long: `Hold everything in a bucket against the metadata and tell what is wrong: offsets of a stream that no object holds or that
-two do, objects that are missing, damaged or not what metadata says, write-ahead logs that could not be recovered, and what
-nothing needs any more. --deep reads and verifies every record; without it only headers and indexes are read.
+		Short: "Check a bucket against the metadata: streams, objects, write-ahead logs",
+		Long: `Check everything in a bucket against the metadata and report what is wrong: stream offsets that no object holds, or that
+two do; objects that are missing, damaged or not what the metadata says; write-ahead logs that could not be recovered; and
+objects that nothing uses any more. --deep reads and verifies every record; without it only headers and indexes are read.
 
-The metadata is the file in the data directory of a stopped server, or the log in etcd that --meta-url names, at any time.
-Nothing is written. The exit code is 1 if anything is damaged; mere waste does not change it.
+The metadata is the file in the data directory of a stopped server, or the log in etcd that --meta-url names, which servers
+may be using. Nothing is written. The exit code is 1 if anything is damaged; unused objects do not change it.
 
-Partitions in a data directory are checked by 'tidemark log check', the metadata alone by 'tidemark meta check'.`,
+'tidemark log check' checks the partitions in a data directory, 'tidemark meta check' the metadata alone.`,
 		Example: `  tidemark check --store 's3://bucket?region=eu-central-1' --meta-url etcd://10.0.0.1:2379/prod
   tidemark check --store file:///var/lib/bucket --data-dir /var/lib/tidemark --deep --output json`,
 		Args: noArguments,
@@ -44,14 +44,15 @@ Partitions in a data directory are checked by 'tidemark log check', the metadata
 			return err
 		}
 		if server.Store == "" {
-			return usagef(c, "--store is needed: the bucket to check, as a URL")
+			return usagef(c, "%s needs --store: the bucket to check, as a URL", c.CommandPath())
 		}
 		found, err := inspectMeta(c, source)
 		if err != nil {
 			return err
 		}
 		if len(found.Findings) > 0 {
-			return fmt.Errorf("%w: the bucket cannot be held against that; 'tidemark meta check' tells more", found.Findings[0])
+			return fmt.Errorf("%w: the bucket cannot be checked against damaged metadata; 'tidemark meta check' shows the details",
+				found.Findings[0])
 		}
 		return checkStore(c, server.Store, found, deep, asJSON)
 	}
@@ -79,7 +80,7 @@ func checkStore(c *cobra.Command, url string, found *meta.Inspection, deep, asJS
 	})
 	for f, err := range findings {
 		if err != nil {
-			return errors.Join(report.end(), fmt.Errorf("the check did not come to its end: %w", err))
+			return errors.Join(report.end(), fmt.Errorf("the check is incomplete: %w", err))
 		}
 		if err := report.finding(f); err != nil {
 			return err
@@ -89,7 +90,7 @@ func checkStore(c *cobra.Command, url string, found *meta.Inspection, deep, asJS
 		return err
 	}
 	if report.sum.Damage > 0 {
-		return fmt.Errorf("%d thing(s) in %s are damaged", report.sum.Damage, store)
+		return fmt.Errorf("%s is damaged: %s", store, plural(report.sum.Damage, "finding"))
 	}
 	return nil
 }
@@ -162,7 +163,7 @@ func (r *storeReport) end() error {
 	if r.sum.Deep {
 		depth = "every record"
 	}
-	_, err := fmt.Fprintf(r.c.OutOrStdout(), "%s  %s  cluster %s  %d stream(s)  %s read  damage %d  waste %d\n", r.sum.Store, state,
-		r.sum.ClusterID, r.sum.Streams, depth, r.sum.Damage, r.sum.Waste)
+	_, err := fmt.Fprintf(r.c.OutOrStdout(), "%s  %s  cluster %s  %s  %s read  damage %d  waste %d\n", r.sum.Store, state,
+		r.sum.ClusterID, plural(r.sum.Streams, "stream"), depth, r.sum.Damage, r.sum.Waste)
 	return err
 }

@@ -27,9 +27,9 @@ func stoppedServer(t *testing.T) (dir, cluster string) {
 func TestABucketThatAgreesWithTheMetadataIsFine(t *testing.T) {
 	dir, _ := stoppedServer(t)
 	bucket := t.TempDir()
-	require.Equal(t, bucket+"  ok  cluster tm-1  0 stream(s)  headers and indexes read  damage 0  waste 0\n",
+	require.Equal(t, bucket+"  ok  cluster tm-1  0 streams  headers and indexes read  damage 0  waste 0\n",
 		done(t, "", "check", "--store", "file://"+bucket, "--data-dir", dir))
-	require.Equal(t, bucket+"  ok  cluster tm-1  0 stream(s)  every record read  damage 0  waste 0\n",
+	require.Equal(t, bucket+"  ok  cluster tm-1  0 streams  every record read  damage 0  waste 0\n",
 		done(t, "", "check", "--store", "file://"+bucket, "--data-dir", dir, "--deep"))
 }
 
@@ -50,8 +50,8 @@ func TestABucketThatTheMetadataDoesNotKnowIsDamaged(t *testing.T) {
 	require.Equal(t, ExitFailed, got.Code)
 	require.Contains(t, got.Out, `damage: object of the future, object 77, key "`+object+`": `)
 	require.Contains(t, got.Out, `damage: log of an unknown node, node 5, key "`+log.String()+`": `)
-	require.Contains(t, got.Out, "  NOT OK  cluster tm-1  0 stream(s)  headers and indexes read  damage 2  waste 0\n")
-	require.Contains(t, got.Err, "2 thing(s) in "+bucket+" are damaged")
+	require.Contains(t, got.Out, "  NOT OK  cluster tm-1  0 streams  headers and indexes read  damage 2  waste 0\n")
+	require.Contains(t, got.Err, bucket+" is damaged: 2 findings")
 
 	asJSON := tidemark(t, "", "check", "--store", "file://"+bucket, "--data-dir", dir, "-o", "json")
 	require.Equal(t, ExitFailed, asJSON.Code)
@@ -61,7 +61,7 @@ func TestABucketThatTheMetadataDoesNotKnowIsDamaged(t *testing.T) {
 
 func TestACheckNeedsABucketAndTheMetadata(t *testing.T) {
 	dir, _ := stoppedServer(t)
-	require.Contains(t, tidemark(t, "", "check", "--data-dir", dir).Err, "--store is needed")
+	require.Contains(t, tidemark(t, "", "check", "--data-dir", dir).Err, "needs --store")
 	require.Contains(t, tidemark(t, "", "check", "--store", "file://"+filepath.Join(dir, "gone"), "--data-dir", dir).Err, "no such file")
 	require.Equal(t, ExitFailed, tidemark(t, "", "check", "--store", "file://"+dir, "--data-dir", t.TempDir()).Code)
 }

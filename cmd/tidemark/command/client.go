@@ -18,7 +18,7 @@ import (
 // DefaultServer is where `tidemark serve` listens for Kafka clients when nobody says otherwise.
 const DefaultServer = "127.0.0.1:9092"
 
-// requestTimeout bounds how long a command waits for the server before it says that nobody answers.
+// requestTimeout bounds how long a command waits for an answer from the server.
 const requestTimeout = 15 * time.Second
 
 // clientFlags say which server a command talks to.
@@ -29,12 +29,13 @@ type clientFlags struct {
 func addClientFlags(c *cobra.Command) *clientFlags {
 	f := &clientFlags{}
 	c.PersistentFlags().StringSliceVarP(&f.servers, "server", "s", []string{DefaultServer},
-		"`HOST:PORT` of the server; several, comma-separated, for a cluster")
+		"the server to connect to; for a cluster several, separated by commas")
+	nameValue(c.PersistentFlags(), "server", "HOST:PORT")
 	return f
 }
 
-// connect makes a client and checks that a server answers, so that a wrong address is said at once and in words. The
-// caller closes the client.
+// connect makes a client and checks that a server answers, so that a wrong address is reported at once and in plain words.
+// The caller closes the client.
 func (f *clientFlags) connect(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, error) {
 	opts = append([]kgo.Opt{
 		kgo.SeedBrokers(f.servers...),
@@ -69,18 +70,18 @@ func (f *clientFlags) admin(ctx context.Context) (*kadm.Client, error) {
 // unreachable explains a failure to reach any server.
 func (f *clientFlags) unreachable(err error) error {
 	var dns *net.DNSError
+	servers := strings.Join(f.servers, ", ")
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("nothing listens at %v; start a server with 'tidemark serve', or name another with --server: %w",
-			f.servers, err)
+		return fmt.Errorf("nothing listens at %s; start a server with 'tidemark serve', or name another with --server: %w", servers, err)
 	case errors.As(err, &dns):
 		return fmt.Errorf("the name %q does not resolve; check --server: %w", dns.Name, err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("no answer from %v within %v; is it a Kafka listener?: %w", f.servers, requestTimeout, err)
+		return fmt.Errorf("no answer from %s within %v; is it a Kafka listener?: %w", servers, requestTimeout, err)
 	}
-	return fmt.Errorf("cannot talk to %v: %w", f.servers, err)
+	return fmt.Errorf("cannot talk to %s: %w", servers, err)
 }
 
 // explain turns an error code of the server about a named thing into a sentence that says what to do.
@@ -96,8 +97,8 @@ func explain(what, name string, err error) error {
 	case errors.Is(err, kerr.TopicAlreadyExists):
 		return fmt.Errorf("%s %q exists already", what, name)
 	case errors.Is(err, kerr.InvalidTopicException):
-		return fmt.Errorf("%q cannot name a %s: letters, digits, '.', '_' and '-', at most 249, and no other name that "+
-			"differs only in '.' and '_': %w", name, what, err)
+		return fmt.Errorf("%q cannot name a %s: a name has 1 to 249 letters, digits, '.', '_' and '-', and must not differ from "+
+			"another topic's only in '.' and '_': %w", name, what, err)
 	}
 	return fmt.Errorf("%s %q: %w", what, name, err)
 }
@@ -115,7 +116,7 @@ func explainWith(what, name string, err error, words string) error {
 	return fmt.Errorf("%s %q: %s", what, name, words)
 }
 
-// notFoundError says that there is nothing of a name.
+// notFoundError says that nothing has a name.
 type notFoundError struct {
 	what, name string // topic or group
 	code       error
@@ -128,7 +129,7 @@ func (e *notFoundError) Error() string {
 // Unwrap is the server's code.
 func (e *notFoundError) Unwrap() error { return e.code }
 
-// plainError says in words what a client says of a request that the server does not know.
+// plainError is the text of an error, in plain words where the client library's are about versions of requests.
 func plainError(err error) string {
 	var shards *kadm.ShardErrors
 	if errors.As(err, &shards) && strings.Contains(err.Error(), "broker is too old") {

@@ -35,23 +35,22 @@ func newCluster() *cobra.Command {
 		Short: "Show the cluster, its nodes and the addresses that clients are told",
 		Example: `  tidemark cluster
   tidemark cluster --server broker1:9092 --output json
-  tidemark cluster --config        what was set of nodes while they ran
+  tidemark cluster --config        the settings that were changed while the nodes ran
   tidemark cluster --config=all    all settings of the nodes, and where each comes from
   tidemark cluster alter --config log.retention.ms=86400000`,
 		Args: noArguments,
 	}
 	client := addClientFlags(c)
 	c.AddCommand(newClusterAlter(client))
-	c.Flags().StringVarP(&settings, "config", "c", "", "settings too: `own|all`")
-	c.Flags().Lookup("config").NoOptDefVal = "own"
+	addShowSettingsFlag(c, &settings)
 	output := addOutputFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		asJSON, err := output.json(c)
 		if err != nil {
 			return err
 		}
-		if settings != "" && settings != "own" && settings != "all" {
-			return usagef(c, "--config is own or all, not %q", settings)
+		if err := checkShowSettings(c, settings); err != nil {
+			return err
 		}
 		admin, err := client.admin(c.Context())
 		if err != nil {

@@ -31,7 +31,8 @@ var nodeSourceNames = map[kmsg.ConfigSource]string{
 	kmsg.ConfigSourceDefaultConfig:              "default",
 }
 
-// clusterSettings asks for what was set of nodes while they ran: of all, and of each; or for all settings of each node.
+// clusterSettings asks for what was set while the nodes ran, of all nodes and of each one; with every, for all settings of
+// each node instead.
 func clusterSettings(ctx context.Context, admin *kadm.Client, nodes []clusterNode, every bool) ([]clusterSetting, error) {
 	var settings []clusterSetting
 	if !every {
@@ -78,7 +79,7 @@ func printClusterSettings(c *cobra.Command, settings []clusterSetting) error {
 	out := c.OutOrStdout()
 	fmt.Fprintln(out)
 	if len(settings) == 0 {
-		_, err := fmt.Fprintln(out, "no settings were made while the nodes ran")
+		_, err := fmt.Fprintln(out, "no settings were changed while the nodes ran")
 		return err
 	}
 	t := newTable(out, "NODE", "SETTING", "VALUE", "FROM")
@@ -99,18 +100,17 @@ func newClusterAlter(client *clientFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "alter",
 		Short: "Change settings of all nodes, or of one, while they run",
-		Long: `Change settings of all nodes, or of one, while they run: the defaults of topics under the names that Kafka's brokers have
-for them, the limits of connections, and the expiry of producers. Open logs follow at once, but for what topics set
-themselves. The settings are kept in the metadata log and win over what the server is started with; what is set of one
-node wins over what is set of all. docs/operations.md lists them.`,
+		Long: `Change settings of all nodes, or of one, while they run: topic defaults under the names that Kafka's brokers use for
+them, connection limits, and how long producers are remembered. Open logs follow at once; what a topic sets itself still
+wins. The settings are kept in the metadata log and override those that the server was started with; a setting of one node
+overrides that of all nodes. docs/operations.md lists them.`,
 		Example: `  tidemark cluster alter --config log.retention.ms=86400000
   tidemark cluster alter --config max.connections=2000 --node 1
   tidemark cluster alter --unset log.retention.ms --dry-run`,
 		Args: noArguments,
 	}
-	c.Flags().StringArrayVarP(&set, "config", "c", nil, "a setting, `NAME=VALUE`; may be repeated")
-	c.Flags().StringArrayVar(&unset, "unset", nil, "take the setting `NAME` away, so that the next weaker one holds; may be repeated")
-	c.Flags().Int32Var(&node, "node", 0, "only of the node with this `ID` (default all nodes)")
+	addChangeFlags(c, &set, &unset)
+	c.Flags().Int32Var(&node, "node", 0, "change only the node with this `ID` (default all nodes)")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "check everything, change nothing")
 	output := addOutputFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {

@@ -9,7 +9,7 @@ import (
 func TestSettingsOfNodesAreShownAndAltered(t *testing.T) {
 	server := startServer(t)
 	run := func(args ...string) string { return done(t, "", append(args, "--server", server)...) }
-	require.Contains(t, run("cluster", "--config"), "\nno settings were made while the nodes ran\n")
+	require.Contains(t, run("cluster", "--config"), "\nno settings were changed while the nodes ran\n")
 	require.Equal(t, "would have set log.retention.ms=5000 on all nodes\n", run("cluster", "alter", "-c", "log.retention.ms=5000", "--dry-run"))
 	require.Equal(t, "set log.retention.ms=5000 on all nodes\n", run("cluster", "alter", "-c", "log.retention.ms=5000"))
 	require.Equal(t, "set max.connections=900 on node 1\n", run("cluster", "alter", "-c", "max.connections=900", "--node", "1"))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
@@ -33,13 +32,12 @@ func newConsume() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "consume TOPIC",
 		Short: "Read records to standard output, one a line",
-		Long: `Read records to standard output, one a line, from the start, and go on as new ones arrive. With --until or --until-end
-it stops when everything before that place was read, also where nothing but markers of transactions or what compaction left
-is at the end; what was the end when the command began is the end.
+		Long: `Read records to standard output, one a line, from the start, and wait for new ones. With --until or --until-end it stops
+once everything before that PLACE has been read. The end is where it was when the command began.
 
---from and --until are each one of: ` + placeHelp + `
+` + placeHelp + `
 
---format writes records as kcat's -f does:
+--format prints records as kcat's -f does:
 ` + formatHelp,
 		Example: `  tidemark consume orders --until-end
   tidemark consume orders --from -1h --until now --output json
@@ -49,16 +47,19 @@ is at the end; what was the end when the command began is the end.
 	}
 	client := addClientFlags(c)
 	c.ValidArgsFunction = onlyFirst(client.completeTopics)
-	c.Flags().StringVar(&f.from, "from", "start", "`PLACE` to start at, see above")
-	c.Flags().StringVar(&f.until, "until", "", "`PLACE` to stop before; without it new records are waited for")
+	c.Flags().StringVar(&f.from, "from", "start", "where to start")
+	nameValue(c.Flags(), "from", "PLACE")
+	c.Flags().StringVar(&f.until, "until", "", "stop before this `PLACE` (default wait for new records)")
 	c.Flags().BoolVarP(&f.untilEnd, "until-end", "e", false, "the same as --until end")
-	c.Flags().Int32SliceVarP(&f.partitions, "partition", "p", nil, "partitions to read, `N,...`; all unless given")
-	c.Flags().Int64VarP(&f.max, "max", "n", 0, "stop after this many records; 0 has no limit")
+	c.Flags().Int32SliceVarP(&f.partitions, "partition", "p", nil, "partitions to read (default all)")
+	nameValue(c.Flags(), "partition", "N,...")
+	c.Flags().Int64VarP(&f.max, "max", "n", 0, "stop after `N` records; 0 is no limit")
 	c.Flags().BoolVarP(&f.keys, "keys", "k", false, "print the key and a tab before each value")
-	c.Flags().BoolVar(&f.headers, "headers", false, "print headers and a tab before each value")
-	c.Flags().StringVarP(&f.format, "format", "f", "", "`FORMAT`: how to write a record, see above")
-	c.Flags().StringVarP(&f.null, "null", "Z", "", "`TEXT` to print for null")
-	c.Flags().BoolVar(&f.committed, "read-committed", false, "only records of committed transactions")
+	c.Flags().BoolVar(&f.headers, "headers", false, "print the headers and a tab before each value")
+	c.Flags().StringVarP(&f.format, "format", "f", "", "how to print a record, see above")
+	nameValue(c.Flags(), "format", "FORMAT")
+	c.Flags().StringVarP(&f.null, "null", "Z", "", "print `TEXT` for null")
+	c.Flags().BoolVar(&f.committed, "read-committed", false, "read only records of committed transactions")
 	output := addOutputFlag(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		asJSON, err := output.json(c)
@@ -185,36 +186,7 @@ func (f *consumeFlags) reader(ctx context.Context, kc *kgo.Client, topic string,
 	return r, nil
 }
 
-// chosen are the partitions to read: those that are asked for, which must exist, or all.
-func chosen(about kadm.TopicDetail, asked []int32) ([]int32, error) {
-	all := sortedKeys(about.Partitions)
-	if len(asked) == 0 {
-		return all, nil
-	}
-	for _, p := range asked {
-		if _, ok := about.Partitions[p]; !ok {
-			return nil, fmt.Errorf("topic %q has partitions 0 to %d, not %d", about.Topic, len(all)-1, p)
-		}
-	}
-	return asked, nil
-}
-
-// checkOffset refuses an offset that no partition has reached: waiting for it in silence helps nobody.
-func checkOffset(topic string, from place, readable map[int32]extent) error {
-	if from.kind != atOffset {
-		return nil
-	}
-	var furthest int64
-	for _, e := range readable {
-		furthest = max(furthest, e.End)
-	}
-	if from.n > furthest {
-		return fmt.Errorf("topic %q: offset %d is beyond the end, which is %d", topic, from.n, furthest)
-	}
-	return nil
-}
-
-// ends is up to where each partition is read, without those in which nothing is to be read.
+// ends is where reading stops in each partition. Partitions with nothing to read are left out.
 func ends(from, until map[int32]int64, readable map[int32]extent) map[int32]int64 {
 	out := make(map[int32]int64, len(from))
 	for p, e := range readable {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -15,7 +14,7 @@ type recordReader struct {
 	kc    *kgo.Client
 	topic string
 	next  map[int32]int64 // where each partition goes on: nothing before it is printed
-	ends  map[int32]int64 // partitions still to reach their end; nil reads for ever
+	ends  map[int32]int64 // partitions still to reach their end; nil reads forever
 	max   int64
 	seen  int64
 	probe *prober
@@ -134,13 +133,4 @@ func (r *recordReader) wants(record *kgo.Record) bool {
 		delete(r.ends, record.Partition)
 	}
 	return open && record.Offset < end
-}
-
-// newProber returns a prober of a topic.
-func newProber(kc *kgo.Client, about kadm.TopicDetail, committed bool) *prober {
-	leaders := make(map[int32]int32, len(about.Partitions))
-	for p, d := range about.Partitions {
-		leaders[p] = d.Leader
-	}
-	return &prober{kc: kc, topic: about.Topic, id: about.ID, leaders: leaders, committed: committed}
 }

@@ -30,13 +30,14 @@ func newDemo() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Start a throw-away server, fill it, read everything back and verify it",
-		Long: `Start a server in a temporary directory on free ports, write records to it over the network with a real
-Kafka client that waits for every acknowledgement, read them all back, verify every byte, and clean up.`,
+		Long: `Start a server in a temporary directory on a free port, write records to it with a real Kafka client that waits for
+every acknowledgement, read them all back, verify every byte, and clean up.`,
 		Example: `  tidemark demo
   tidemark demo --records 1000000`,
 		Args: noArguments,
 	}
 	c.Flags().Int64VarP(&records, "records", "n", demoRecords, "how many records")
+	nameValue(c.Flags(), "records", "N")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if records < 1 {
 			return usagef(c, "--records is at least 1, not %d", records)
@@ -55,7 +56,7 @@ func runDemo(ctx context.Context, out io.Writer, records int64) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	err = demoIn(ctx, out, dir, records)
 	if err != nil && ctx.Err() != nil {
-		fmt.Fprintln(out, "\ninterrupted; the server is stopped and nothing is left behind")
+		fmt.Fprintln(out, "\ninterrupted; the server was stopped and its data removed")
 		return nil
 	}
 	return err
@@ -80,7 +81,7 @@ func demoIn(ctx context.Context, out io.Writer, dir string, records int64) (err 
 	if err := demoConsume(ctx, out, server.address, records); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "every one of the %s records came back once, in order, with its bytes\n", count(records))
+	fmt.Fprintf(out, "%s came back exactly once, in order and unchanged\n", plural(records, "record"))
 	return nil
 }
 
@@ -263,7 +264,7 @@ func verifyDemoRecord(r *kgo.Record, next *[demoPartitions]int64) error {
 	number, whole := demoNumber(r.Value)
 	want := next[r.Partition]
 	if !whole || number != want {
-		return fmt.Errorf("partition %d offset %d: got record %d (whole: %v), want %d", r.Partition, r.Offset, number, whole,
+		return fmt.Errorf("partition %d offset %d: got record %d (intact: %v), want %d", r.Partition, r.Offset, number, whole,
 			want)
 	}
 	next[r.Partition] += demoPartitions

@@ -18,7 +18,7 @@ type finding struct {
 	Detail string `json:"detail"`
 }
 
-// What a check can come to.
+// The outcomes of a check.
 const (
 	statusOK   = "ok"
 	statusWarn = "warn"
@@ -41,10 +41,10 @@ func newDoctor() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the machine, the data directory and the addresses of a server",
-		Long: `Check what commonly goes wrong, for a server with the same flags, environment and file, whether it runs or not: that what
-is advertised answers and is the same server, that the data directory can be written, whether its journal is sound and what
-is kept in quarantine, on which file system it is and how fast that syncs, free space, descriptors, memory and the clock. It
-changes nothing but a small file that it removes again.
+		Long: `Check what commonly goes wrong with a server that has the same flags, environment and file, whether it runs or not: that
+advertised addresses lead to this server; that the data directory can be written, that its journal is sound and nothing is
+in quarantine, on which file system it is and how fast that syncs; free space, descriptors, memory and the clock. Nothing is
+changed; a small file is written and removed again.
 
 The exit code is 1 if a check fails; warnings do not change it.`,
 		Example: `  tidemark doctor

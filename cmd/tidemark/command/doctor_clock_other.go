@@ -4,7 +4,7 @@ package command
 
 import "time"
 
-// synchronized shows the clock: whether anything keeps it right cannot be asked here.
+// synchronized shows the clock: this system cannot be asked whether it is synchronized.
 func synchronized(now time.Time) finding {
 	return okay("clock", "%s", now.UTC().Format(time.RFC3339))
 }

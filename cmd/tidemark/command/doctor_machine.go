@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// examineData checks the data directory, or where it would be made.
+// examineData checks the data directory, or where it would be created.
 func examineData(dir string) []finding {
 	where, err := existing(dir)
 	if err != nil {
@@ -21,7 +21,7 @@ func examineData(dir string) []finding {
 	}
 	writable := probeDir(where)
 	if where != dir && writable.Status == statusOK {
-		writable.Detail = fmt.Sprintf("%s is not there yet and can be made in %s", dir, where)
+		writable.Detail = fmt.Sprintf("%s does not exist yet; it can be created in %s", dir, where)
 	}
 	found := []finding{writable}
 	if where == dir {
@@ -45,7 +45,7 @@ func existing(dir string) (string, error) {
 			}
 			return where, nil
 		case err == nil:
-			return "", fmt.Errorf("%s is no directory", where)
+			return "", fmt.Errorf("%s is not a directory", where)
 		case !errors.Is(err, fs.ErrNotExist) || where == filepath.Dir(where):
 			return "", err
 		}
@@ -72,10 +72,10 @@ func probeDir(dir string) finding {
 		return fail(check, "%s: %v", dir, err)
 	}
 	median, worst := took[len(took)/2], took[len(took)-1]
-	detail := fmt.Sprintf("%s can be written; a small write is synced in %s, the slowest of %d in %s", dir,
+	detail := fmt.Sprintf("%s is writable; syncing a small write takes %s, the slowest of %d took %s", dir,
 		median.Round(time.Microsecond), probeSyncs, worst.Round(time.Microsecond))
 	if median > slowSync {
-		return warn(check, "%s: every acknowledgement waits that long", detail)
+		return warn(check, "%s; every acknowledgement waits that long", detail)
 	}
 	return okay(check, "%s", detail)
 }
@@ -101,10 +101,10 @@ func timeSyncs(f *os.File) ([]time.Duration, error) {
 // fileSystem is a kind of file system that is known here.
 type fileSystem struct {
 	name  string
-	doubt string // what to fear of it, "" for nothing
+	doubt string // what is wrong with it, "" for nothing
 }
 
-// fileSystems are known by the numbers that statfs gives.
+// fileSystems are known by the numbers of statfs(2).
 var fileSystems = map[int64]fileSystem{
 	0xEF53:     {"ext4", ""},
 	0x58465342: {"xfs", ""},
@@ -114,11 +114,11 @@ var fileSystems = map[int64]fileSystem{
 	0x01021994: {"tmpfs", "it is memory: everything is lost when the machine restarts"},
 	0x858458F6: {"ramfs", "it is memory: everything is lost when the machine restarts"},
 	0x794C7630: {"overlayfs", "it is a container's own layer: everything is lost with the container; mount a volume"},
-	0x6969:     {"nfs", "a network file system may lose locks and what was synced"},
-	0xFF534D42: {"cifs", "a network file system may lose locks and what was synced"},
-	0xFE534D42: {"smb2", "a network file system may lose locks and what was synced"},
-	0x65735546: {"fuse", "what a sync means is up to the program behind it"},
-	0x01021997: {"9p", "what a sync means is up to the host"},
+	0x6969:     {"nfs", "a network file system may lose locks and synced data"},
+	0xFF534D42: {"cifs", "a network file system may lose locks and synced data"},
+	0xFE534D42: {"smb2", "a network file system may lose locks and synced data"},
+	0x65735546: {"fuse", "what a sync guarantees is up to the program behind it"},
+	0x01021997: {"9p", "what a sync guarantees is up to the host"},
 }
 
 // What is little free space.
@@ -138,7 +138,7 @@ func examineFileSystem(dir string) []finding {
 	system := okay("file system", "%s", kind.name)
 	switch {
 	case !known:
-		system = warn("file system", "of a kind that is not known here (0x%X)", uint32(s.Type))
+		system = warn("file system", "unknown (type 0x%X)", uint32(s.Type))
 	case kind.doubt != "":
 		system = warn("file system", "%s: %s", kind.name, kind.doubt)
 	}
@@ -171,16 +171,16 @@ func examineDescriptors(limit int64) finding {
 	case limit == 0:
 		return warn(check, "the limit cannot be read")
 	case limit < fewDescriptors:
-		return warn(check, "%s may be open (ulimit -n, LimitNOFILE): few for many partitions and clients", count(limit))
+		return warn(check, "at most %s open (ulimit -n, LimitNOFILE): few for many partitions and clients", count(limit))
 	}
-	return okay(check, "%s may be open", count(limit))
+	return okay(check, "at most %s open", count(limit))
 }
 
 func examineMemory(l limits) finding {
 	if l.memory == 0 {
 		return okay("memory", "no limit")
 	}
-	return okay("memory", "the server keeps to %s", size(l.memory))
+	return okay("memory", "limited to %s", size(l.memory))
 }
 
 // The bounds within which a clock is believed.

@@ -34,7 +34,7 @@ func examineKafka(ctx context.Context, s config.Server) []finding {
 		case first == nil:
 			first = asked
 		case asked.Cluster != first.Cluster || asked.Controller != first.Controller:
-			found = append(found, fail("kafka listener", "%s is another server's: node %d of cluster %s instead of node %d of %s",
+			found = append(found, fail("kafka listener", "another server answers at %s: node %d of cluster %s instead of node %d of %s",
 				localAddress(l.Listen), asked.Controller, asked.Cluster, first.Controller, first.Cluster))
 		}
 		findings = append(findings, found...)
@@ -55,7 +55,7 @@ func examineListener(ctx context.Context, l node.Listener) ([]finding, *kadm.Met
 	}
 	asked, err := askCluster(ctx, local)
 	if err != nil {
-		return append(findings, fail("kafka listener", "%s is taken by something that does not talk Kafka: %v", local, err)), nil
+		return append(findings, fail("kafka listener", "something that does not speak Kafka listens at %s: %v", local, err)), nil
 	}
 	findings = append(findings, okay("kafka listener", "%s answers: cluster %s", local, asked.Cluster))
 	for _, b := range asked.Brokers {
@@ -90,10 +90,10 @@ func canListen(ctx context.Context, check, address string) finding {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
-		return fail(check, "nothing answers at %s and it cannot be listened on: %v", address, err)
+		return fail(check, "nothing answers at %s, and a server could not listen there: %v", address, err)
 	}
 	_ = l.Close() // nobody knew of it
-	return okay(check, "%s is free; no server runs there", address)
+	return okay(check, "no server runs at %s; the address is free", address)
 }
 
 // askCluster asks one address for the cluster.
@@ -112,32 +112,32 @@ func askCluster(ctx context.Context, address string) (kadm.Metadata, error) {
 func examineAdvertised(ctx context.Context, told string, node int32, asked kadm.Metadata) finding {
 	const check = "advertised address"
 	if !answers(ctx, told) {
-		return fail(check, "clients are told %s, where nothing answers from here: set --kafka-advertise to an address that "+
-			"clients reach", told)
+		return fail(check, "clients are told %s, but from here nothing answers there: set --kafka-advertise to an address that "+
+			"clients can reach", told)
 	}
 	there, err := askCluster(ctx, told)
 	switch {
 	case err != nil:
-		return fail(check, "clients are told %s, where something answers that does not talk Kafka: %v", told, err)
+		return fail(check, "clients are told %s, but what answers there does not speak Kafka: %v", told, err)
 	case there.Cluster != asked.Cluster:
-		return fail(check, "clients are told %s, where another cluster answers: %s instead of %s", told, there.Cluster, asked.Cluster)
+		return fail(check, "clients are told %s, but another cluster answers there: %s instead of %s", told, there.Cluster, asked.Cluster)
 	}
 	return okay(check, "%s answers for node %d", told, node)
 }
 
-// adviseAdvertised looks at the configuration alone for the mistakes that beginners make.
+// adviseAdvertised looks for beginners' mistakes in the configuration alone.
 func adviseAdvertised(l node.Listener) []finding {
 	const check = "advertised address"
 	listen, _, _ := net.SplitHostPort(l.Listen) // the configuration was checked
 	told, _, _ := net.SplitHostPort(l.Advertise)
 	switch {
 	case l.Advertise == "" && wildcard(listen):
-		return []finding{warn(check, "%s is all addresses and has no --kafka-advertise: clients are told the one that they have "+
-			"connected to, which is wrong for those outside a container or behind address translation", l.Listen)}
+		return []finding{warn(check, "%s has no --kafka-advertise: clients are told the address that they connected to, which is "+
+			"wrong for those outside a container or behind address translation", l.Listen)}
 	case l.Advertise != "" && isLoopback(told) && !isLoopback(listen):
 		return []finding{warn(check, "%s leads clients on other machines to themselves", l.Advertise)}
 	case l.Advertise != "" && wildcard(told):
-		return []finding{fail(check, "%s is no address that a client can connect to", l.Advertise)}
+		return []finding{fail(check, "%s is not an address that a client can connect to", l.Advertise)}
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func resolves(ctx context.Context, address string) finding {
 	defer cancel()
 	found, err := net.DefaultResolver.LookupHost(ctx, host)
 	if err != nil {
-		return warn(check, "%s cannot be resolved here: %v", host, err)
+		return warn(check, "%s does not resolve here: %v", host, err)
 	}
 	return okay(check, "%s is %s", host, strings.Join(found, ", "))
 }
@@ -181,12 +181,12 @@ func examineHTTP(ctx context.Context, s config.Server) finding {
 func examineReady(check, local, text string) finding {
 	var said struct{ Failed, Warnings []string }
 	if err := json.Unmarshal([]byte(text), &said); err != nil {
-		return warn(check, "%s answers, and not as a server of this version does: %v", local, err)
+		return warn(check, "%s does not answer as a server of this version does: %v", local, err)
 	}
 	warnings := strings.Join(said.Warnings, "; ")
 	switch {
 	case len(said.Failed) > 0:
-		return fail(check, "%s answers: %s not served, or taking no records: %s. %s", local, plural(len(said.Failed), "partition"),
+		return fail(check, "%s answers: %s offline or taking no records: %s. %s", local, plural(len(said.Failed), "partition"),
 			strings.Join(said.Failed, ", "), warnings)
 	case warnings != "":
 		return warn(check, "%s answers: ready. %s", local, warnings)

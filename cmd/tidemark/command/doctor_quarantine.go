@@ -9,7 +9,8 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// examineQuarantine looks for what starts and repairs kept aside. It is a failure until somebody has looked at it and removed it.
+// examineQuarantine looks for files that starts and repairs kept aside. They are a failure until somebody has looked at them
+// and removed them.
 func examineQuarantine(dataDir string) finding {
 	const check = "quarantine"
 	entries, err := vfs.OS().List(dataDir)
@@ -37,8 +38,8 @@ func examineQuarantine(dataDir string) finding {
 	case err != nil:
 		return fail(check, "%v", err)
 	case files == 0:
-		return okay(check, "no damaged file was kept aside")
+		return okay(check, "empty")
 	}
-	return fail(check, "%s that were damaged, or were cut out of logs, are kept aside; %s says what the newest were and why. "+
+	return fail(check, "%s kept aside, damaged or cut out of logs; %s says what the newest were and why. "+
 		"Remove them once nobody needs them", plural(files, "file"), what)
 }

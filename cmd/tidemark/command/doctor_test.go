@@ -36,7 +36,7 @@ func TestTheDoctorFindsARunningServerWell(t *testing.T) {
 	require.Equal(t, ExitOK, got.Code, got.Out)
 	require.Equal(t, []finding{okay("advertised address", "%s answers for node 1", kafka)}, found["advertised address"])
 	require.Equal(t, []finding{okay("http listener", "%s answers: ready", http)}, found["http listener"])
-	require.Contains(t, found["data directory"][0].Detail, dir+" can be written; a small write is synced in ")
+	require.Contains(t, found["data directory"][0].Detail, dir+" is writable; syncing a small write takes ")
 	for _, check := range []string{"file system", "free space", "descriptors", "memory", "clock", "kafka listener"} {
 		require.Len(t, found[check], 1, check)
 	}
@@ -53,8 +53,8 @@ func TestTheDoctorExplainsAWrongAdvertisedAddress(t *testing.T) {
 	require.NoError(t, dumb.Close())
 	other := startServer(t)
 	for name, test := range map[string]struct{ advertise, want string }{
-		"nothing answers": {nobody, "clients are told " + nobody + ", where nothing answers from here: set --kafka-advertise"},
-		"another cluster": {other, "clients are told " + other + ", where another cluster answers"},
+		"nothing answers": {nobody, "clients are told " + nobody + ", but from here nothing answers there: set --kafka-advertise"},
+		"another cluster": {other, "clients are told " + other + ", but another cluster answers there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -87,12 +87,12 @@ func TestTheDoctorLooksAtEveryListener(t *testing.T) {
 	require.Equal(t, ExitFailed, got.Code)
 	require.Len(t, found["advertised address"], 3)
 	require.Equal(t, okay("advertised address", "%s answers for node 1", first), found["advertised address"][0])
-	require.Contains(t, found["advertised address"][1].Detail, "clients are told "+nobody+", where nothing answers from here")
+	require.Contains(t, found["advertised address"][1].Detail, "clients are told "+nobody+", but from here nothing answers there")
 	listeners := found["kafka listener"]
 	require.Len(t, listeners, 4)
 	require.Equal(t, []string{statusOK, statusOK, statusOK, statusFail},
 		[]string{listeners[0].Status, listeners[1].Status, listeners[2].Status, listeners[3].Status})
-	require.Contains(t, listeners[3].Detail, other+" is another server's: node 1 of cluster ")
+	require.Contains(t, listeners[3].Detail, other+": node 1 of cluster ")
 	require.Equal(t, ExitOK, stop())
 }
 
@@ -100,8 +100,8 @@ func TestTheDoctorLooksBeforeThereIsAServer(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	found, got := diagnosed(t, "--data-dir", dir, "--kafka-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0")
 	require.Equal(t, ExitOK, got.Code, got.Out)
-	require.Contains(t, found["data directory"][0].Detail, dir+" is not there yet and can be made in ")
-	require.Equal(t, []finding{okay("kafka listener", "127.0.0.1:0 is free; no server runs there")}, found["kafka listener"])
+	require.Contains(t, found["data directory"][0].Detail, dir+" does not exist yet; it can be created in ")
+	require.Equal(t, []finding{okay("kafka listener", "no server runs at 127.0.0.1:0; the address is free")}, found["kafka listener"])
 	require.NoDirExists(t, dir)
 
 	file := filepath.Join(t.TempDir(), "file")
@@ -117,11 +117,11 @@ func TestTheDoctorKnowsTheMistakesOfBeginners(t *testing.T) {
 	for _, test := range []struct{ listen, advertise, status, want string }{
 		{"127.0.0.1:9092", "", "", ""},
 		{"0.0.0.0:9092", "broker1:9092", "", ""},
-		{"0.0.0.0:9092", "", statusWarn, "0.0.0.0:9092 is all addresses and has no --kafka-advertise"},
-		{":9092", "", statusWarn, ":9092 is all addresses and has no --kafka-advertise"},
+		{"0.0.0.0:9092", "", statusWarn, "0.0.0.0:9092 has no --kafka-advertise"},
+		{":9092", "", statusWarn, ":9092 has no --kafka-advertise"},
 		{"0.0.0.0:9092", "localhost:9092", statusWarn, "leads clients on other machines to themselves"},
 		{"[::]:9092", "[::1]:9092", statusWarn, "leads clients on other machines to themselves"},
-		{"10.0.0.1:9092", "0.0.0.0:9092", statusFail, "no address that a client can connect to"},
+		{"10.0.0.1:9092", "0.0.0.0:9092", statusFail, "is not an address that a client can connect to"},
 	} {
 		found := adviseAdvertised(node.Listener{Listen: test.listen, Advertise: test.advertise})
 		if test.status == "" {
@@ -142,6 +142,6 @@ func TestTheDoctorJudgesNumbers(t *testing.T) {
 	require.Equal(t, statusWarn, examineDescriptors(0).Status)
 	require.Equal(t, statusWarn, examineDescriptors(1024).Status)
 	require.Equal(t, statusOK, examineDescriptors(1<<20).Status)
-	require.Equal(t, okay("memory", "the server keeps to 1.0 GiB"), examineMemory(limits{memory: 1 << 30}))
+	require.Equal(t, okay("memory", "limited to 1.0 GiB"), examineMemory(limits{memory: 1 << 30}))
 	require.Equal(t, statusFail, examineClock(t.TempDir(), time.Unix(0, 0))[0].Status)
 }

@@ -13,11 +13,11 @@ import (
 func newGroup() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "group",
-		Short: "Look into consumer groups and move their offsets",
+		Short: "List, describe and delete consumer groups, and move their offsets",
 		Example: `  tidemark group list
   tidemark group lag
   tidemark group describe billing
-  tidemark group reset-offsets billing --to -1h              says what it would do
+  tidemark group reset-offsets billing --to -1h              show what would change
   tidemark group reset-offsets billing --to -1h --execute
   tidemark group delete-offsets billing --topic orders
   tidemark group delete billing`,
@@ -48,7 +48,7 @@ func newGroupList(client *clientFlags) *cobra.Command {
   tidemark group list --state Empty`,
 		Args: noArguments,
 	}
-	c.Flags().StringSliceVar(&states, "state", nil, "only groups in this state: Stable, Empty, PreparingRebalance, CompletingRebalance, Dead")
+	c.Flags().StringSliceVar(&states, "state", nil, "only groups in `STATE`: Stable, Empty, PreparingRebalance, CompletingRebalance or Dead")
 	output := addOutputFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		asJSON, err := output.json(c)
@@ -86,8 +86,8 @@ func newGroupList(client *clientFlags) *cobra.Command {
 	return c
 }
 
-// describeGroups asks about groups and fails on the first that there is not. Only a group that the server keeps something
-// of exists: a name that nobody used is described as dead, without members or offsets.
+// describeGroups asks about groups and fails on the first that does not exist. A name that nobody has used counts as one: the
+// server describes it as a dead group without members or offsets.
 func describeGroups(ctx context.Context, admin *kadm.Client, names []string) ([]kadm.DescribedGroup, error) {
 	described, err := admin.DescribeGroups(ctx, names...)
 	if err != nil {
@@ -97,7 +97,7 @@ func describeGroups(ctx context.Context, admin *kadm.Client, names []string) ([]
 	for _, name := range names {
 		g, ok := described[name]
 		if !ok {
-			return nil, fmt.Errorf("group %q: the server said nothing of it", name)
+			return nil, fmt.Errorf("group %q is missing from the server's answer", name)
 		}
 		if g.Err != nil {
 			return nil, explainWith("group", name, g.Err, g.ErrMessage)
@@ -130,7 +130,7 @@ func membersOf(g kadm.DescribedGroup) []member {
 	return members
 }
 
-// refuseLive is an error that says who is in a group, if anybody is.
+// refuseLive returns an error that names the members of a group, if it has any.
 func refuseLive(what string, g kadm.DescribedGroup) error {
 	if len(g.Members) == 0 {
 		return nil
@@ -147,7 +147,7 @@ func newGroupDelete(client *clientFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:               "delete GROUP...",
 		Short:             "Delete groups and their committed offsets",
-		Long:              "Delete groups and their committed offsets. A group with live members is refused. It cannot be undone.",
+		Long:              "Delete groups and their committed offsets. A group with live members is refused. Deleting cannot be undone.",
 		Example:           "  tidemark group delete billing",
 		Args:              atLeastOne("GROUP"),
 		ValidArgsFunction: client.completeGroups,

@@ -25,8 +25,8 @@ func newGroupDeleteOffsets(client *clientFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "delete-offsets GROUP",
 		Short: "Delete the committed offsets of a group in some topics",
-		Long: `Delete the committed offsets of a group in some topics: it reads there as a group that was never there, and has no lag.
-Without --execute it only says what would go. It cannot be undone.
+		Long: `Delete the committed offsets of a group in some topics. There it has no lag any more, and reads as if it were new.
+Without --execute nothing changes: the command shows what would be deleted. Deleting cannot be undone.
 
 Topics that live members read are refused; other topics of the same group are not.`,
 		Example: `  tidemark group delete-offsets billing --topic orders
@@ -34,9 +34,8 @@ Topics that live members read are refused; other topics of the same group are no
 		Args:              exactly("GROUP"),
 		ValidArgsFunction: onlyFirst(client.completeGroups),
 	}
-	c.Flags().StringArrayVarP(&words, "topic", "t", nil, "`TOPIC` or TOPIC:PARTITION,...; may be repeated")
-	c.Flags().BoolVar(&execute, "execute", false, "do it")
-	_ = c.RegisterFlagCompletionFunc("topic", client.completeTopics) // it fails only for a flag that does not exist
+	addTopicsFlag(c, client, &words)
+	c.Flags().BoolVar(&execute, "execute", false, executeHelp)
 	output := addOutputFlag(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		asJSON, err := output.json(c)
@@ -90,7 +89,7 @@ func deleteOffsets(
 	for _, topic := range slices.Sorted(maps.Keys(topics)) {
 		partitions := topics[topic]
 		if partitions == nil {
-			partitions = sortedKeys(committed[topic])
+			partitions = slices.Sorted(maps.Keys(committed[topic]))
 		}
 		for _, p := range partitions {
 			if at, has := committed[topic][p]; has {
@@ -116,7 +115,7 @@ func deleteOffsets(
 func refusedDeletions(group string, answers kadm.DeleteOffsetsResponses) error {
 	var failures []error
 	for _, topic := range slices.Sorted(maps.Keys(answers)) {
-		for _, p := range sortedKeys(answers[topic]) {
+		for _, p := range slices.Sorted(maps.Keys(answers[topic])) {
 			switch err := answers[topic][p]; {
 			case err == nil:
 			case errors.Is(err, kerr.GroupSubscribedToTopic):

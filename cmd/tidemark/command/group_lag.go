@@ -72,7 +72,7 @@ func lagOf(ctx context.Context, kc *kgo.Client, g kadm.DescribedGroup) (groupLag
 		}
 	}
 	for _, topic := range slices.Sorted(maps.Keys(topics)) {
-		rows, err := topicLag(ctx, kc, topic, sortedKeys(topics[topic]), committed[topic])
+		rows, err := topicLag(ctx, kc, topic, slices.Sorted(maps.Keys(topics[topic])), committed[topic])
 		if err != nil {
 			return out, err
 		}
@@ -128,7 +128,7 @@ func topicLag(
 	return rows, nil
 }
 
-// committedOffsets are the offsets that a group has committed, by topic and partition: none of a group that there is not.
+// committedOffsets are the offsets that a group has committed, by topic and partition: none of a group that does not exist.
 func committedOffsets(ctx context.Context, admin *kadm.Client, group string) (map[string]map[int32]int64, error) {
 	answers, err := admin.FetchOffsets(ctx, group)
 	if errors.Is(err, kerr.GroupIDNotFound) {
@@ -159,8 +159,8 @@ func newGroupLag(client *clientFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lag [GROUP...]",
 		Short: "Show how far groups are behind",
-		Long: `Show how far groups are behind: without a name one line for each group, with names one line for each partition.
-Lag is the number of offsets from what was committed to the end, and 0 where no record is among them.`,
+		Long: `Show how far groups are behind: one line for each group, or one line for each partition of the groups that are named.
+Lag is the number of offsets from the committed one to the end, and 0 if no record is among them.`,
 		Example: `  tidemark group lag
   tidemark group lag billing --output json`,
 		ValidArgsFunction: client.completeGroups,
@@ -261,13 +261,3 @@ func (g groupLag) print(c *cobra.Command) error {
 	}
 	return t.flush()
 }
-
-// offsetText shows an offset, or that there is none.
-func offsetText(offset int64) string {
-	if offset < 0 {
-		return "-"
-	}
-	return fmt.Sprint(offset)
-}
-
-func dash(text string) string { return cmp.Or(text, "-") }

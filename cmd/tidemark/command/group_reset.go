@@ -37,12 +37,12 @@ func newGroupReset(client *clientFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "reset-offsets GROUP",
 		Short: "Move the committed offsets of a group",
-		Long: `Move the committed offsets of a group to a place, or by a number of offsets from where they are. Without --execute it
-only says what it would do. A group with live members is refused: they would write over it.
+		Long: `Move the committed offsets of a group to a PLACE, or by a number of offsets. Without --execute nothing changes: the
+command shows what it would do. A group with live members is refused, because they would overwrite the new offsets.
 
-Offsets stay within what can be read. Without --topic they are those of every topic that the group has committed.
+Offsets stay within what can be read. Without --topic, the group's offsets in all topics move.
 
---to is one of: ` + placeHelp,
+` + placeHelp,
 		Example: `  tidemark group reset-offsets billing --to start
   tidemark group reset-offsets billing --to -1h --topic orders --execute
   tidemark group reset-offsets billing --to 4711 --topic orders:0,3 --execute
@@ -50,11 +50,10 @@ Offsets stay within what can be read. Without --topic they are those of every to
 		Args:              exactly("GROUP"),
 		ValidArgsFunction: onlyFirst(client.completeGroups),
 	}
-	c.Flags().StringArrayVarP(&f.topics, "topic", "t", nil, "`TOPIC` or TOPIC:PARTITION,...; may be repeated")
-	c.Flags().StringVar(&f.to, "to", "", "`PLACE` to move to, see above")
-	c.Flags().StringVar(&f.by, "by", "", "how many offsets to move, `+N` or -N")
-	c.Flags().BoolVar(&f.execute, "execute", false, "do it")
-	_ = c.RegisterFlagCompletionFunc("topic", client.completeTopics) // it fails only for a flag that does not exist
+	addTopicsFlag(c, client, &f.topics)
+	c.Flags().StringVar(&f.to, "to", "", "move to this `PLACE`")
+	c.Flags().StringVar(&f.by, "by", "", "move forward, or backward if negative, by `N` offsets")
+	c.Flags().BoolVar(&f.execute, "execute", false, executeHelp)
 	output := addOutputFlag(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		asJSON, err := output.json(c)
@@ -123,6 +122,12 @@ func (f *resetFlags) move(c *cobra.Command, now time.Time) (offsetMove, error) {
 	return offsetMove{by: by, relative: true}, nil
 }
 
+// addTopicsFlag adds the flag that names topics and partitions of a group, for [parseTopics] to read.
+func addTopicsFlag(c *cobra.Command, client *clientFlags, words *[]string) {
+	c.Flags().StringArrayVarP(words, "topic", "t", nil, "only this `TOPIC`, or TOPIC:PARTITION,... for some of its partitions; may be repeated")
+	_ = c.RegisterFlagCompletionFunc("topic", client.completeTopics) // it fails only for a flag that does not exist
+}
+
 // parseTopics reads TOPIC and TOPIC:PARTITION,... A topic without partitions stands for all of them.
 func parseTopics(c *cobra.Command, words []string) (map[string][]int32, error) {
 	topics := map[string][]int32{}
@@ -166,7 +171,7 @@ func resetOffsets(
 	}
 	if len(topics) == 0 {
 		for topic, offsets := range committed {
-			topics[topic] = sortedKeys(offsets)
+			topics[topic] = slices.Sorted(maps.Keys(offsets))
 		}
 	}
 	if len(topics) == 0 {
@@ -209,7 +214,7 @@ func moveInTopic(
 		}
 	}
 	var rows []movedOffset
-	for _, p := range sortedKeys(readable) {
+	for _, p := range slices.Sorted(maps.Keys(readable)) {
 		current, has := committed[p]
 		if !has {
 			current = -1

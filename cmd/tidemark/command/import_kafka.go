@@ -21,12 +21,14 @@ func newImportKafkaDir() *cobra.Command {
 		Short: "Adopt the log directory of a stopped Apache Kafka node",
 		Long: `Adopt the log directory of a stopped Apache Kafka node (KRaft) into a data directory: topics with their ids,
 partitions, settings, records, offsets and leader epochs, and the offsets that groups have committed. DIR is Kafka's
-log.dir; of a node with several, name all.
+log.dir; if the node has several, name all of them.
 
-Without --execute nothing is changed: what would be taken is listed, and what cannot. With it, every log is recovered as
-Kafka would, read and verified before the server can see any of it. An import that was interrupted goes on when it is run
-again. What Kafka's server.properties says is not in the directory: name the file with --server-properties to be told
-which defaults of topics 'tidemark serve' has to be given, such as how long records are kept.`,
+Without --execute nothing changes: the command lists what would be taken and what cannot be. With it, every log is
+recovered as Kafka would recover it, read and verified before the server can see any of it. To continue an interrupted
+import, run the same command again.
+
+Kafka's server.properties is not part of the directory. Name it with --server-properties to learn which topic defaults,
+such as how long records are kept, 'tidemark serve' needs to behave as Kafka did.`,
 		Example: `  tidemark import kafka-dir /var/lib/kafka --data-dir /var/lib/tidemark
   tidemark import kafka-dir /var/lib/kafka --data-dir /var/lib/tidemark --execute
   tidemark import kafka-dir /disk1/kafka /disk2/kafka --how link --exclude 'tmp-*' --execute`,
@@ -35,13 +37,12 @@ which defaults of topics 'tidemark serve' has to be given, such as how long reco
 	var how, properties string
 	var execute bool
 	var exclude []string
-	c.Flags().StringVar(&how, "how", string(importer.Copy), "what to do with Kafka's files: `copy|link|move`")
-	c.Flags().BoolVar(&execute, "execute", false, "do it; without it nothing is changed")
-	c.Flags().StringArrayVar(&exclude, "exclude", nil, "topics to leave, a `PATTERN`; may be repeated")
-	c.Flags().StringVar(&properties, "server-properties", "", "Kafka's configuration `FILE`, to tell which defaults of topics the server lacks")
-	completeWords(c, "how", string(importer.Copy), string(importer.Link), string(importer.Move))
+	addWordFlag(c, &how, "how", "", "what to do with Kafka's files", string(importer.Copy), string(importer.Link), string(importer.Move))
+	c.Flags().BoolVar(&execute, "execute", false, executeHelp)
+	c.Flags().StringArrayVar(&exclude, "exclude", nil, "leave out topics that match `PATTERN`; may be repeated")
+	c.Flags().StringVar(&properties, "server-properties", "", "Kafka's configuration `FILE`, to see which topic defaults differ")
 	output := addOutputFlag(c)
-	settings := addTargetFlags(c)
+	settings := addSettingFlags(c, "data-dir", "node.id")
 	c.RunE = func(c *cobra.Command, dirs []string) error {
 		asJSON, err := output.json(c)
 		if err != nil {
@@ -63,37 +64,6 @@ which defaults of topics 'tidemark serve' has to be given, such as how long reco
 		return importKafka(c, o, execute, asJSON)
 	}
 	return c
-}
-
-// addTargetFlags gives a command the flags of the server's configuration that say which data directory is meant.
-func addTargetFlags(c *cobra.Command) *serverFlags { return addSettingFlags(c, "data-dir", "node.id") }
-
-// addSettingFlags gives a command the flags of some keys of the server's configuration; all others come from the environment
-// and the file, as for the server. It panics if there is no such key, which every run of the program would meet.
-func addSettingFlags(c *cobra.Command, keys ...string) *serverFlags {
-	f := &serverFlags{text: map[string]*string{}}
-	c.Flags().StringVar(&f.file, config.FileKey, "", "YAML `FILE` with the server's settings")
-	definitions := config.Definitions()
-	for _, key := range keys {
-		i := slices.IndexFunc(definitions, func(d config.Definition) bool { return d.Key == key })
-		if i < 0 {
-			panic("no setting is called " + key)
-		}
-		value := new(string)
-		f.text[key] = value
-		c.Flags().StringVar(value, key, definitions[i].Default, flagDoc(definitions[i]))
-	}
-	return f
-}
-
-// say gives the flag of a key words that are truer of a command than those of the server.
-func (f *serverFlags) say(c *cobra.Command, key, doc string) {
-	for _, d := range config.Definitions() {
-		if d.Key == key {
-			d.Doc = doc
-			c.Flags().Lookup(key).Usage = flagDoc(d)
-		}
-	}
 }
 
 // readProperties reads a server.properties; nothing if no file is named.
@@ -153,9 +123,9 @@ type importReport struct {
 }
 
 func (r importReport) print(w io.Writer) error {
-	stopped := "was stopped in order"
+	stopped := "was stopped cleanly"
 	if !r.Clean {
-		stopped = "was not stopped in order: logs are recovered, as Kafka would"
+		stopped = "was not stopped cleanly: its logs are recovered as Kafka would recover them"
 	}
 	fmt.Fprintf(w, "Kafka node %d of cluster %s %s\n\n", r.NodeID, r.ClusterID, stopped)
 	if err := r.printTopics(w); err != nil {
@@ -204,7 +174,7 @@ func (r importReport) printLeft(w io.Writer) {
 		switch {
 		case t.There:
 			heading()
-			fmt.Fprintf(w, "  topic %s: the target has it already\n", t.Name)
+			fmt.Fprintf(w, "  topic %s: the data directory has it already\n", t.Name)
 		case t.Refused != "":
 			heading()
 			fmt.Fprintf(w, "  topic %s: %s\n", t.Name, t.Refused)
@@ -216,7 +186,7 @@ func (r importReport) printLeft(w io.Writer) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.BrokerConfigs)) {
 		heading()
-		fmt.Fprintf(w, "  broker setting %s=%s: servers here have their own settings\n", name, r.BrokerConfigs[name])
+		fmt.Fprintf(w, "  broker setting %s=%s: a Tidemark server has settings of its own\n", name, r.BrokerConfigs[name])
 	}
 }
 
@@ -225,7 +195,7 @@ func (r importReport) printDefaults(w io.Writer) {
 	if len(r.TopicDefaults) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "\nKafka's topics had other defaults than the server's. Before it starts, give it these:")
+	fmt.Fprintln(w, "\nKafka had other topic defaults. Start the server with these flags to keep them:")
 	for _, name := range slices.Sorted(maps.Keys(r.TopicDefaults)) {
 		fmt.Fprintf(w, "  --topic-default %s=%s\n", name, r.TopicDefaults[name])
 	}
@@ -240,10 +210,10 @@ func (r importReport) printEnd(w io.Writer) error {
 	if r.Executed {
 		did = "took, verified and synced"
 	}
-	_, err := fmt.Fprintf(w, "\n%s %d topic(s), %d partition(s), %s into %s by %s\n", did, len(r.Taken()), partitions, size(r.Bytes()),
-		r.Target, r.How)
+	_, err := fmt.Fprintf(w, "\n%s %s, %s, %s into %s by %s\n", did, plural(len(r.Taken()), "topic"), plural(partitions, "partition"),
+		size(r.Bytes()), r.Target, r.How)
 	if err == nil && !r.Executed {
-		_, err = fmt.Fprintln(w, "nothing was changed; --execute does it")
+		_, err = fmt.Fprintln(w, nothingChanged)
 	}
 	return err
 }

@@ -52,24 +52,24 @@ func TestAnImportIsServed(t *testing.T) {
 	require.Equal(t, int64(40), report.Topics[3].Partitions[1].End_offset)
 
 	again := done(t, "", "import", "kafka-dir", from, "--data-dir", to, "--execute", "--how", "link")
-	require.Contains(t, again, "topic topic-01: the target has it already")
-	require.Contains(t, again, "took, verified and synced 1 topic(s), 1 partition(s), ")
+	require.Contains(t, again, "topic topic-01: the data directory has it already")
+	require.Contains(t, again, "took, verified and synced 1 topic, 1 partition, ")
 
 	server := startServerIn(t, to)
 	require.Contains(t, done(t, "", "topic", "list", "--server", server), "topic-05")
 	require.Contains(t, done(t, "", "group", "describe", "group-1", "--server", server), "topic-03")
 	busy := tidemark(t, "", "import", "kafka-dir", from, "--data-dir", to)
 	require.Equal(t, ExitFailed, busy.Code)
-	require.Contains(t, busy.Err, "the server that has "+to+" runs: stop it first")
+	require.Contains(t, busy.Err, "a server is using "+to+": stop it first")
 }
 
 func TestDefaultsThatOnlyKafkaHadAreTold(t *testing.T) {
 	properties := filepath.Join(t.TempDir(), "server.properties")
 	require.NoError(t, os.WriteFile(properties, []byte("# a broker\nlog.segment.bytes = 104857600\nlog.retention.hours=168\n"), 0o600))
 	out := done(t, "", "import", "kafka-dir", kafkaDir(t), "--data-dir", filepath.Join(t.TempDir(), "data"), "--server-properties", properties)
-	require.Contains(t, out, "give it these:\n  --topic-default retention.ms=-1\n  --topic-default segment.bytes=104857600\n")
+	require.Contains(t, out, "to keep them:\n  --topic-default retention.ms=-1\n  --topic-default segment.bytes=104857600\n")
 	out = done(t, "", "import", "kafka-dir", kafkaDir(t), "--data-dir", filepath.Join(t.TempDir(), "data"), "--exclude", "*")
-	require.Contains(t, out, "would take 0 topic(s)")
+	require.Contains(t, out, "would take 0 topics")
 }
 
 func TestImportsThatCannotBe(t *testing.T) {
@@ -80,7 +80,7 @@ func TestImportsThatCannotBe(t *testing.T) {
 		text string
 	}{
 		{[]string{"import", "kafka-dir"}, ExitUsage, "needs at least one DIR"},
-		{[]string{"import", "kafka-dir", "x", "--how", "steal"}, ExitUsage, "it is copy, link or move"},
+		{[]string{"import", "kafka-dir", "x", "--how", "steal"}, ExitUsage, "use copy, link or move"},
 		{[]string{"import", "kafka-dir", t.TempDir(), "--data-dir", to}, ExitFailed, "it has no meta.properties"},
 		{[]string{"import", "kafka-dir", kafkaDir(t), "--data-dir", to, "--exclude", "["}, ExitFailed, "syntax error in pattern"},
 	} {

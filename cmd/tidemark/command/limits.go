@@ -68,7 +68,7 @@ func machineLimits(s config.Server) limits {
 	return decideLimits(s, containerMemory(os.DirFS("/")), goMemoryLimit(), descriptorLimit())
 }
 
-// apply makes the Go runtime keep to the memory limit, unless GOMEMLIMIT has done so, and tells of the limits.
+// apply makes the Go runtime keep to the memory limit, unless GOMEMLIMIT has done so, and logs the limits.
 func (l limits) apply(s config.Server, logger *slog.Logger) {
 	if goLimit := goMemoryLimit(); goLimit == 0 && l.memory > 0 {
 		debug.SetMemoryLimit(l.memory)

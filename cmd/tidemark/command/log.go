@@ -7,7 +7,7 @@ import (
 func newLog() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "log",
-		Short: "Look into log files, offline, and repair them when that is asked for",
+		Short: "Print, check and repair log files, offline",
 		Example: `  tidemark log dump tidemark-data/orders-0
   tidemark log dump tidemark-data/orders-0/00000000000000000000.log --records
   tidemark log check tidemark-data

@@ -24,13 +24,13 @@ func newLogCheck() *cobra.Command {
 		Use:     "check PATH...",
 		Aliases: []string{"verify"},
 		Short:   "Verify every byte of partitions, and say what a start would repair",
-		Long: `Verify partitions: every batch's checksum and offsets, every index entry, epochs and producer state. PATH is a
-partition's directory, or a data directory for all partitions in it. Of the data directory, the files are verified that its
-partitions share: checkpoints, and the journals, of which it is told what they hold for which partition.
+		Long: `Verify partitions: every batch's checksum and offsets, every index entry, leader epochs and producer state. PATH is the
+directory of a partition, or a data directory for all partitions in it. In a data directory, the files that its partitions
+share are verified too: checkpoints, and journals, with what they hold for each partition.
 
-Each log is opened as the server would after a crash, in memory over the files and with the journal put back, so that what
-recovery would cut or rebuild is told and nothing is written. A transaction that is open is told, and is wrong if a repair has
-taken out offsets behind its beginning. The exit code is 1 if anything is wrong.`,
+Each log is opened as the server would open it after a crash, with the journal put back, but with all changes kept in
+memory: what recovery would cut or rebuild is reported, and nothing is written. Open transactions are reported; one is wrong
+if a repair has removed offsets after its beginning. The exit code is 1 if anything is wrong.`,
 		Example: `  tidemark log check tidemark-data
   tidemark log check /backup/orders-0 --output json`,
 		Args: atLeastOne("PATH"),
@@ -74,14 +74,14 @@ type checkedLog struct {
 	End      int64    `json:"end_offset"`
 	Bytes    int64    `json:"bytes"`
 	Repairs  []string `json:"repairs"`  // what a start would cut or rebuild
-	Problems []string `json:"problems"` // what no start can mend
-	Notes    []string `json:"notes"`    // what is not wrong, and good to know
-	Kept     int      `json:"kept"`     // files in the quarantine, which are no part of the log
+	Problems []string `json:"problems"` // what no start can repair
+	Notes    []string `json:"notes"`    // what is not wrong, but good to know
+	Kept     int      `json:"kept"`     // files in the quarantine, which are not part of the log
 
-	// Journal is what a journal holds; nil: it is none.
+	// Journal is what a journal holds; nil for anything else.
 	Journal []journaledRecords `json:"journal,omitempty"`
 
-	shared bool // it is no log
+	shared bool // a file that logs share, not a log
 }
 
 func newCheckedLog(dir string) checkedLog {
@@ -120,7 +120,7 @@ func (r checkedLog) print(w io.Writer) {
 		fmt.Fprintf(w, "  note: %s\n", text)
 	}
 	if r.Kept > 0 {
-		fmt.Fprintf(w, "  %s in the quarantine, which the log does without\n", plural(r.Kept, "file"))
+		fmt.Fprintf(w, "  %s in the quarantine, not part of the log\n", plural(r.Kept, "file"))
 	}
 }
 
@@ -231,7 +231,7 @@ func (k *checkRun) verdict() error {
 		}
 	}
 	if bad > 0 {
-		return fmt.Errorf("%d of %d log(s) are not as they should be; 'tidemark log repair' says what it would do about them", bad, total)
+		return fmt.Errorf("%d of %s not sound; 'tidemark log repair' shows how it would repair them", bad, plural(total, "log"))
 	}
 	return nil
 }
@@ -290,7 +290,7 @@ func partitionDirs(path string) ([]string, error) {
 		}
 	}
 	if len(dirs) == 0 {
-		return nil, fmt.Errorf("%s is neither a partition's directory nor one that holds any", path)
+		return nil, fmt.Errorf("%s is neither the directory of a partition nor one that holds partitions", path)
 	}
 	return dirs, nil
 }
@@ -305,7 +305,7 @@ func checkLog(fsys vfs.FS, dir string, proven int64) checkedLog {
 				size(e.Cut), e.File, e.Position, e.Offset, e.Reason))
 		},
 		SetAside: func(e kafkalog.SetAsideEvent) {
-			result.Repairs = append(result.Repairs, fmt.Sprintf("make %s again: %v", e.File, e.Reason))
+			result.Repairs = append(result.Repairs, fmt.Sprintf("rebuild %s: %v", e.File, e.Reason))
 		},
 	}})
 	var lost []quarantine.Offsets

@@ -13,16 +13,18 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// placedBatch is what an index may say of a batch, which takes the bytes from position to end. newest is the largest timestamp of it and of all before it.
+// placedBatch is a batch as the index files describe it.
 type placedBatch struct {
-	position, end, base, last, newest int64
+	position, end int64 // the bytes that it takes in the segment
+	base, last    int64 // its offsets
+	newest        int64 // the largest timestamp of it and of all batches before it
 }
 
-// maxMismatches is how many entries of one index file are told; a file that lies does so often.
+// maxMismatches is how many entries of one index file are reported; a file with one wrong entry often has many.
 const maxMismatches = 3
 
-// indexMismatches holds the index files of a partition against its segments. A file that is not there is not wrong: it is
-// made when the log is opened.
+// indexMismatches checks the index files of a partition against its segments. A missing file is not wrong: it is rebuilt when
+// the log is opened.
 func indexMismatches(fsys vfs.FS, dir string) ([]string, error) {
 	entries, err := fsys.List(dir)
 	if err != nil {
@@ -36,7 +38,7 @@ func indexMismatches(fsys vfs.FS, dir string) ([]string, error) {
 		}
 		batches, err := placedBatches(fsys, filepath.Join(dir, e.Name()))
 		if err != nil {
-			continue // the check of the log itself tells of it
+			continue // the check of the log itself reports it
 		}
 		found = append(found, offsetMismatches(fsys, filepath.Join(dir, stem+".index"), batches)...)
 		found = append(found, timeMismatches(fsys, filepath.Join(dir, stem+".timeindex"), batches)...)
@@ -55,7 +57,7 @@ func placedBatches(fsys vfs.FS, name string) ([]placedBatch, error) {
 	return batches, err
 }
 
-// offsetMismatches are the entries of an offset index from which a reader would not find its way.
+// offsetMismatches are the entries of an offset index that would lead a reader astray.
 func offsetMismatches(fsys vfs.FS, name string, batches []placedBatch) []string {
 	entries, err := kafkalog.ReadOffsetIndexFile(fsys, name)
 	m := mismatches{name: name}
@@ -64,14 +66,14 @@ func offsetMismatches(fsys vfs.FS, name string, batches []placedBatch) []string 
 		at := sort.Search(len(batches), func(i int) bool { return batches[i].position >= e.Position })
 		switch {
 		case len(batches) == 0 || e.Position >= batches[len(batches)-1].end:
-			m.add("offset %d is said to be at position %d, where the log has ended", e.Offset, e.Position)
+			m.add("it puts offset %d at position %d, beyond the end of the segment", e.Offset, e.Position)
 		case at == len(batches) || batches[at].position != e.Position:
-			m.add("offset %d is said to be at position %d, where no batch begins", e.Offset, e.Position)
+			m.add("it puts offset %d at position %d, where no batch begins", e.Offset, e.Position)
 		case batches[at].base > e.Offset:
-			m.add("offset %d is said to be at position %d, where offset %d is", e.Offset, e.Position, batches[at].base)
+			m.add("it puts offset %d at position %d, which holds offset %d", e.Offset, e.Position, batches[at].base)
 		}
 	}
-	return m.told()
+	return m.report()
 }
 
 // timeMismatches are the entries of a time index that would lead a search by time astray.
@@ -83,14 +85,14 @@ func timeMismatches(fsys vfs.FS, name string, batches []placedBatch) []string {
 		after := sort.Search(len(batches), func(i int) bool { return batches[i].base > e.Offset })
 		switch {
 		case after == 0:
-			m.add("timestamp %d is said to be at offset %d, which is before the log", e.Timestamp, e.Offset)
+			m.add("it puts timestamp %d at offset %d, before the segment", e.Timestamp, e.Offset)
 		case e.Offset > batches[len(batches)-1].last:
-			m.add("timestamp %d is said to be at offset %d, which is behind the log", e.Timestamp, e.Offset)
+			m.add("it puts timestamp %d at offset %d, after the segment", e.Timestamp, e.Offset)
 		case batches[after-1].newest != e.Timestamp:
-			m.add("up to offset %d the newest timestamp is said to be %d, and is %d", e.Offset, e.Timestamp, batches[after-1].newest)
+			m.add("it has %d as the newest timestamp up to offset %d, which is %d", e.Timestamp, e.Offset, batches[after-1].newest)
 		}
 	}
-	return m.told()
+	return m.report()
 }
 
 // mismatches collects what is wrong with one file.
@@ -114,9 +116,9 @@ func (m *mismatches) add(format string, args ...any) {
 	m.text = append(m.text, "rebuild "+m.name+": "+fmt.Sprintf(format, args...))
 }
 
-func (m *mismatches) told() []string {
+func (m *mismatches) report() []string {
 	if m.more > 0 {
-		m.text = append(m.text, fmt.Sprintf("rebuild %s: %s wrong entries more", m.name, count(m.more)))
+		m.text = append(m.text, fmt.Sprintf("rebuild %s: %s more wrong entries", m.name, count(m.more)))
 	}
 	return m.text
 }

@@ -73,7 +73,7 @@ func TestU08_ACheckTellsWhatTheJournalHoldsAndThatItIsDamaged(t *testing.T) {
 	require.Contains(t, got.Out, file+"  NOT OK  ")
 	require.Contains(t, got.Out, "  problem: "+file+": damaged at byte 512")
 	require.Contains(t, got.Err, "tidemark.journal.left-1 is kept since not all of it was put back")
-	require.Contains(t, got.Err, "1 of 2 log(s) are not as they should be")
+	require.Contains(t, got.Err, "1 of 2 logs not sound")
 	found, got = diagnosed(t, "--data-dir", dataDir)
 	require.Equal(t, ExitFailed, got.Code)
 	require.Equal(t, statusFail, found["journal"][0].Status)
@@ -101,7 +101,7 @@ func TestACheckOfADirectoryInUseSaysSo(t *testing.T) {
 		if command == "restore" {
 			args = append(args, backupOf(t, storedLines(t, "x")))
 		}
-		require.Contains(t, tidemark(t, "", args...).Err, "stop the server that has "+dataDir+" first")
+		require.Contains(t, tidemark(t, "", args...).Err, "stop the server that uses "+dataDir+" first")
 	}
 	require.NoError(t, lock.Close())
 }
@@ -121,7 +121,7 @@ func TestACheckSaysWhatAStartDoesAboutDamageBelowTheCheckpoints(t *testing.T) {
 	require.Contains(t, got.Out, "t-0  NOT OK  offsets 0 to 3")
 	require.Contains(t, got.Out, "the batch at offset 1 is damaged")
 	require.NotContains(t, got.Out, "cut ")
-	require.Contains(t, got.Err, "'tidemark log repair' says what it would do")
+	require.Contains(t, got.Err, "'tidemark log repair' shows how it would repair")
 }
 
 // backupOf takes a backup of a data directory.

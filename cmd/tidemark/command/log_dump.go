@@ -20,15 +20,15 @@ func newLogDump() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dump PATH",
 		Short: "Print the batches of a partition, or the contents of one of its files",
-		Long: `Print the batches of a partition directory, or the contents of one file: .log, .index, .timeindex, .txnindex,
-.snapshot or leader-epoch-checkpoint, written by Tidemark or by Apache Kafka. Nothing is opened for writing, so it is safe
-on the files of a running server.`,
+		Long: `Print the batches of a partition's directory, or the contents of one file: .log, .index, .timeindex, .txnindex,
+.snapshot or leader-epoch-checkpoint, written by Tidemark or by Apache Kafka. Nothing is opened for writing, so the command
+is safe on the files of a running server.`,
 		Example: `  tidemark log dump tidemark-data/orders-0
   tidemark log dump tidemark-data/orders-0/00000000000000000000.log --records
   tidemark log dump tidemark-data/orders-0/00000000000000000000.timeindex --output json`,
 		Args: exactly("PATH"),
 	}
-	c.Flags().BoolVarP(&records, "records", "r", false, "the records of each batch too")
+	c.Flags().BoolVarP(&records, "records", "r", false, "print the records of each batch too")
 	output := addOutputFlag(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		asJSON, err := output.json(c)
@@ -120,8 +120,8 @@ func (d *dumper) file(path string) error {
 			return fmt.Sprintf("epoch %d  from offset %d", e.Epoch, e.Start)
 		})
 	}
-	return fmt.Errorf("%s is no file that can be dumped: it is one of .log, .index, .timeindex, .txnindex, .snapshot, "+
-		"leader-epoch-checkpoint", path)
+	return fmt.Errorf("%s cannot be dumped: only .log, .index, .timeindex, .txnindex and .snapshot files and "+
+		"leader-epoch-checkpoint can", path)
 }
 
 // dumpEntries prints entries one a line, those before an error too.
@@ -226,8 +226,8 @@ func copyTextOrBytes(b []byte) (*string, []byte) {
 }
 
 func (d dumpedBatch) print(w io.Writer) {
-	fmt.Fprintf(w, "  %d..%d  position %d  %d B  %d record(s)  epoch %d  %s  %s %d", d.BaseOffset, d.LastOffset, d.Position,
-		d.Size, d.Records, d.LeaderEpoch, d.Codec, d.TimestampType, d.MaxTimestamp)
+	fmt.Fprintf(w, "  %d..%d  position %d  %d B  %s  epoch %d  %s  %s %d", d.BaseOffset, d.LastOffset, d.Position, d.Size,
+		plural(d.Records, "record"), d.LeaderEpoch, d.Codec, d.TimestampType, d.MaxTimestamp)
 	if d.ProducerID >= 0 {
 		fmt.Fprintf(w, "  producer %d/%d sequence %d", d.ProducerID, d.ProducerEpoch, d.BaseSequence)
 	}
@@ -242,8 +242,8 @@ func (d dumpedBatch) print(w io.Writer) {
 	}
 	fmt.Fprintln(w)
 	for _, r := range d.Contents {
-		fmt.Fprintf(w, "    %d  time %d  key %s  value %s  %d header(s)\n", r.Offset, r.Timestamp, shown(r.Key, r.KeyBytes),
-			shown(r.Value, r.Bytes), r.Headers)
+		fmt.Fprintf(w, "    %d  time %d  key %s  value %s  %s\n", r.Offset, r.Timestamp, shown(r.Key, r.KeyBytes),
+			shown(r.Value, r.Bytes), plural(r.Headers, "header"))
 	}
 }
 

@@ -19,36 +19,36 @@ import (
 func newLogRepair() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "repair PATH...",
-		Short: "Say what a repair of damaged partitions would do, and do it with --apply",
-		Long: `Find what is damaged in partitions of a stopped server, and say what a repair would do about it. PATH is a partition's
-directory, or a data directory for all partitions in it; that of a stopped Apache Kafka broker is as good. While a server has
-the data directory, the command refuses.
+		Short: "Show how damaged partitions would be repaired, and repair them with --apply",
+		Long: `Find damage in the partitions of a stopped server and show how it would be repaired. PATH is the directory of a partition,
+or a data directory for all partitions in it; that of a stopped Apache Kafka broker works too. The command refuses to run
+while a server uses the data directory.
 
-Without --apply nothing is written. What is done about each thing that is wrong is one of these:
+Without --apply nothing is written. Each repair is one of these:
 
-  cut tail     what stands behind the last whole batch of a file is cut off
-  leave out    damaged bytes in the middle of a log are taken out; what follows stays, at its own offsets
-  put right    a batch whose base offset alone is damaged gets back the one that it must have had
-  fill end     a log that ends before what is known to have been on disk ends there again, without the records
-  make again   a file beside the records, such as an index, is made again from them
-  set aside    a file that cannot be made again is taken out of the log
+  cut tail     bytes after the last whole batch of a file are cut off
+  leave out    damaged bytes in the middle of a log are removed; what follows keeps its offsets
+  put right    a batch of which only the base offset is damaged gets the right one back
+  fill end     a log that ends before what is known to have been on disk is extended to there, without the records
+  make again   a file that is derived from the records, such as an index, is rebuilt
+  set aside    a file that cannot be rebuilt is removed from the log
 
-Offsets that are lost have no records any more, and are not given to others. Consumers that come to them go on behind them,
-without an error.
+Lost offsets are never reused. Consumers skip them without an error.
 
-The end of a transaction may be among what is lost. If the files show what it was, its marker is put back at its own offset.
-If not, the transaction stays open, and read_committed consumers wait at its beginning for ever: it is told with its producer
-and first offset, as is any other that is open. --abort PRODUCER-ID, or --abort all, ends open transactions with abort markers
-behind the end of the log, also of logs that are sound otherwise. That is up to you: records of a transaction that had been
-committed are then not read by read_committed consumers, and a transaction that a running cluster goes on with is torn apart.
+The end of a transaction may be lost too. If the files show what it was, its marker is put back at its own offset. If not, the
+transaction stays open, and read_committed consumers wait at its beginning forever; it is reported with its producer and first
+offset, like every open transaction. --abort PRODUCER-ID, or --abort all, ends open transactions with abort markers after the
+end of the log, in logs that are otherwise sound too. The decision is yours: if such a transaction had been committed,
+read_committed consumers will not read its records, and one that a running cluster still continues is torn apart.
 
-Nothing is thrown away. What a log loses is first put into the directory 'quarantine' in the partition's own, with a manifest
-(a .json file) that says from where, which offsets, and why; it is on disk before anything of the log is changed. A repair that
-is cut short is finished by the next one. The next start of the server checks what it finds and begins new leader epochs.
+Nothing is thrown away. What a repair removes is first kept in the directory 'quarantine' in the partition's own, with a
+manifest (a .json file) of where it was, which offsets it held and why it was removed; only when that is on disk does the log
+change. To finish an interrupted repair, run it again. The next start of the server checks the result and begins new leader
+epochs.
 
-The exit code is 0 if nothing was wrong, or all of it was repaired; 3 if there is something to repair and --apply was not given;
-4 if something cannot be repaired, which is then left as it is, or something of the journal was not put back; 1 if the command
-failed.`,
+The exit code is 0 if nothing was wrong or everything was repaired; 3 if there is something to repair and --apply was not
+given; 4 if something cannot be repaired, and was left alone, or if part of the journal could not be put back; 1 if the
+command failed.`,
 		Example: `  tidemark log repair /var/lib/tidemark
   tidemark log repair /var/lib/tidemark/orders-0 --apply
   tidemark log repair /var/lib/tidemark/orders-0 --abort 4711 --apply
@@ -57,7 +57,7 @@ failed.`,
 	}
 	var apply bool
 	var abort []string
-	c.Flags().BoolVar(&apply, "apply", false, "do it; without it nothing is changed")
+	c.Flags().BoolVar(&apply, "apply", false, executeHelp)
 	c.Flags().StringSliceVar(&abort, "abort", nil, "abort the open transactions of these `PRODUCER-ID,...`, or of all")
 	output := addOutputFlag(c)
 	c.RunE = func(c *cobra.Command, paths []string) error {
@@ -108,7 +108,7 @@ type repairedLog struct {
 	Steps    []repairStep `json:"steps"`
 	Notes    []string     `json:"notes"`
 	Problems []string     `json:"problems"`
-	Kept     []string     `json:"kept"` // where what the log lost is kept
+	Kept     []string     `json:"kept"` // paths in the quarantine
 
 	// Transactions are those whose end is lost, or that are open.
 	Transactions []repairTransaction `json:"transactions"`
@@ -133,7 +133,7 @@ type repairRun struct {
 	told     io.Writer
 	bar      *bytesBar
 	repaired []repairedLog
-	journal  error // what was not put back of journals
+	journal  error // what could not be put back of journals
 }
 
 // path repairs a partition, or all of a data directory.
@@ -168,10 +168,10 @@ func (r *repairRun) path(ctx context.Context, path string) (err error) {
 	return nil
 }
 
-// take takes the data directory, and tells what is wrong with what its partitions share.
+// take takes the data directory, so that no server can, and reports what is wrong with the files that its partitions share.
 func (r *repairRun) take(ctx context.Context, dir string) (*node.StoppedDir, error) {
 	data, err := node.TakeStopped(ctx, dir, r.apply, func(file, reason string) {
-		fmt.Fprintf(r.told, "%s: what the journal has of it was not put back: %s\n", file, reason)
+		fmt.Fprintf(r.told, "%s: its records in the journal were not put back: %s\n", file, reason)
 	})
 	if err != nil {
 		return nil, explainTaking(dir, err)
@@ -183,10 +183,10 @@ func (r *repairRun) take(ctx context.Context, dir string) (*node.StoppedDir, err
 	if damage := data.Damage(); damage != nil {
 		told := damagedCheckpoints(dir, damage)
 		for _, text := range told.Repairs {
-			fmt.Fprintf(r.told, "%s; the next start keeps it aside and makes it again\n", text)
+			fmt.Fprintf(r.told, "%s; the next start keeps it aside and rebuilds it\n", text)
 		}
 		for _, text := range told.Problems {
-			fmt.Fprintf(r.told, "%s; what it says is not known here, and a start of this version refuses it\n", text)
+			fmt.Fprintf(r.told, "%s; this version cannot read it, and does not start with it\n", text)
 		}
 	}
 	return data, nil
@@ -255,7 +255,7 @@ func (r *repairRun) repair(dir string, data *node.StoppedDir) repairedLog {
 	return result
 }
 
-// print tells of the logs that something is to be said of, and how many there are.
+// print shows the logs that are not sound or have notes, and then how many there are of each state.
 func (r *repairRun) print(w io.Writer) error {
 	var b strings.Builder
 	counts := map[string]int{}
@@ -265,7 +265,7 @@ func (r *repairRun) print(w io.Writer) error {
 			l.print(&b)
 		}
 	}
-	fmt.Fprintf(&b, "%d log(s): %d sound", len(r.repaired), counts[repairSound])
+	fmt.Fprintf(&b, "%s: %d sound", plural(len(r.repaired), "log"), counts[repairSound])
 	for _, state := range []string{repairWouldChange, repairDone, repairUnrepairable, repairFailed} {
 		if counts[state] > 0 {
 			fmt.Fprintf(&b, ", %d %s", counts[state], state)
@@ -273,7 +273,7 @@ func (r *repairRun) print(w io.Writer) error {
 	}
 	b.WriteString("\n")
 	if counts[repairWouldChange] > 0 {
-		b.WriteString("nothing was changed; --apply does it\n")
+		b.WriteString("nothing was changed; add --apply to repair\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -286,7 +286,7 @@ func (l repairedLog) print(w io.Writer) {
 	case repairSound:
 		fmt.Fprintf(w, "; offsets %d to %d", l.Start, l.End)
 	default:
-		fmt.Fprintf(w, "; offsets %d to %d when that is done", l.Start, l.End)
+		fmt.Fprintf(w, "; offsets %d to %d afterwards", l.Start, l.End)
 	}
 	fmt.Fprintln(w)
 	for _, s := range l.Steps {
@@ -311,7 +311,7 @@ func (s repairStep) print(w io.Writer) {
 	case kafkalog.CutTail, kafkalog.LeaveOut, kafkalog.PutRight:
 		fmt.Fprintf(w, "  %s: %s, position %d, %s", s.Action, s.File, s.Position, size(s.Bytes))
 		if s.Records > 0 {
-			fmt.Fprintf(w, ", said to be %s record(s)", count(s.Records))
+			fmt.Fprintf(w, ", about %s by its header", plural(s.Records, "record"))
 		}
 	case kafkalog.FillEnd:
 		fmt.Fprintf(w, "  %s: %s, position %d", s.Action, s.File, s.Position)
@@ -322,7 +322,7 @@ func (s repairStep) print(w io.Writer) {
 	if s.Next > s.First {
 		fmt.Fprintf(w, "    offsets %d to %d are lost; consumers skip them and go on at %d\n", s.First, s.Next-1, s.Next)
 	} else if s.Action == string(kafkalog.CutTail) {
-		fmt.Fprintf(w, "    no offset is lost; the file then ends at offset %d\n", s.First)
+		fmt.Fprintf(w, "    no offset is lost; the file ends at offset %d afterwards\n", s.First)
 	}
 }
 
@@ -332,16 +332,16 @@ func (r *repairRun) verdict() error {
 	for _, l := range r.repaired {
 		counts[l.State]++
 	}
-	total := len(r.repaired)
+	total := plural(len(r.repaired), "log")
 	switch {
 	case counts[repairUnrepairable] > 0:
-		return &exitError{ExitUnrepairable, fmt.Sprintf("%d of %d log(s) cannot be repaired", counts[repairUnrepairable], total)}
+		return &exitError{ExitUnrepairable, fmt.Sprintf("%d of %s cannot be repaired", counts[repairUnrepairable], total)}
 	case counts[repairFailed] > 0:
-		return fmt.Errorf("the repair of %d of %d log(s) failed", counts[repairFailed], total)
+		return fmt.Errorf("repairing %d of %s failed", counts[repairFailed], total)
 	case counts[repairWouldChange] > 0:
-		return &exitError{ExitWouldChange, fmt.Sprintf("%d of %d log(s) need a repair", counts[repairWouldChange], total)}
+		return &exitError{ExitWouldChange, fmt.Sprintf("%d of %s to be repaired", counts[repairWouldChange], total)}
 	case r.journal != nil:
-		return &exitError{ExitUnrepairable, "not all of the journal was put back"}
+		return &exitError{ExitUnrepairable, "part of the journal could not be put back"}
 	}
 	return nil
 }

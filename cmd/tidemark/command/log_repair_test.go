@@ -76,13 +76,13 @@ func TestU08_ARepairIsToldFirstAndThrowsNothingAway(t *testing.T) {
 	for _, path := range []string{dataDir, filepath.Join(dataDir, "t-0")} {
 		got := tidemark(t, "", "log", "repair", path)
 		require.Equal(t, ExitWouldChange, got.Code, got.Err)
-		require.Contains(t, got.Out, filepath.Join(dataDir, "t-0")+"  would change; offsets 0 to 4 when that is done\n")
-		require.Regexp(t, `  leave out: 00000000000000000000.log, position \d+, \d+ B, said to be 1 record\(s\): .*checksum`, got.Out)
+		require.Contains(t, got.Out, filepath.Join(dataDir, "t-0")+"  would change; offsets 0 to 4 afterwards\n")
+		require.Regexp(t, `  leave out: 00000000000000000000.log, position \d+, \d+ B, about 1 record by its header: .*checksum`, got.Out)
 		require.Contains(t, got.Out, "    offsets 1 to 1 are lost; consumers skip them and go on at 2\n")
 		require.Regexp(t, `  cut tail: 00000000000000000000.log, position \d+, 7 B: `, got.Out)
-		require.Contains(t, got.Out, "    no offset is lost; the file then ends at offset 4\n")
-		require.Contains(t, got.Out, "nothing was changed; --apply does it\n")
-		require.Contains(t, got.Err, "need a repair")
+		require.Contains(t, got.Out, "    no offset is lost; the file ends at offset 4 afterwards\n")
+		require.Contains(t, got.Out, "nothing was changed; add --apply to repair\n")
+		require.Contains(t, got.Err, "to be repaired")
 		require.Equal(t, before, onTree(t, dataDir))
 	}
 
@@ -96,7 +96,7 @@ func TestU08_ARepairIsToldFirstAndThrowsNothingAway(t *testing.T) {
 	garbage, err := os.ReadFile(repaired[0].Kept[1])
 	require.NoError(t, err)
 	require.Equal(t, "garbage", string(garbage))
-	require.Contains(t, done(t, "", "log", "repair", dataDir), "1 log(s): 1 sound\n")
+	require.Contains(t, done(t, "", "log", "repair", dataDir), "1 log: 1 sound\n")
 	require.Contains(t, done(t, "", "log", "verify", dataDir), "  ok  offsets 0 to 4")
 	_, err = os.Stat(filepath.Join(dataDir, ".kafka_cleanshutdown"))
 	require.ErrorIs(t, err, fs.ErrNotExist, "the next start checks what it finds")
@@ -108,7 +108,7 @@ func TestU08_ARepairIsToldFirstAndThrowsNothingAway(t *testing.T) {
 	require.Equal(t, "four\n", done(t, "", "consume", "t", "--from", "4", "--until-end", "--server", server))
 	got := tidemark(t, "", "log", "repair", dataDir)
 	require.Equal(t, ExitFailed, got.Code)
-	require.Contains(t, got.Err, "stop the server that has "+dataDir+" first")
+	require.Contains(t, got.Err, "stop the server that uses "+dataDir+" first")
 }
 
 func TestADirectoryInUseIsNotRepairedWhateverItIsCalled(t *testing.T) {
@@ -123,7 +123,7 @@ func TestADirectoryInUseIsNotRepairedWhateverItIsCalled(t *testing.T) {
 	before := onTree(t, dataDir)
 	for _, path := range []string{".", link, partition, dataDir, ".."} {
 		got := tidemark(t, "", "log", "repair", "--apply", path)
-		require.Contains(t, got.Err, "stop the server that has "+dataDir+" first", path)
+		require.Contains(t, got.Err, "stop the server that uses "+dataDir+" first", path)
 		require.Equal(t, ExitFailed, got.Code, path)
 	}
 	require.Equal(t, before, onTree(t, dataDir))
@@ -138,29 +138,29 @@ func TestU08_ALogThatCannotBeReadHasAnExitCodeOfItsOwn(t *testing.T) {
 	before := tidemark(t, "", "log", "repair", dataDir, "--apply")
 	require.Equal(t, ExitUnrepairable, before.Code, before.Err)
 	require.Contains(t, before.Out, "  problem: ")
-	require.Contains(t, before.Err, "1 of 1 log(s) cannot be repaired")
+	require.Contains(t, before.Err, "1 of 1 log cannot be repaired")
 }
 
 func TestU08_TheDirectoryOfAStoppedKafkaIsRepaired(t *testing.T) {
 	dataDir := filepath.Join(t.TempDir(), "kafka")
 	require.NoError(t, os.CopyFS(dataDir, os.DirFS("../../../kafkalog/testdata/apache-kafka-4.4.0/stopped")))
-	require.Contains(t, done(t, "", "log", "repair", dataDir), "4 log(s): 4 sound\n")
+	require.Contains(t, done(t, "", "log", "repair", dataDir), "4 logs: 4 sound\n")
 	flipAt(t, filepath.Join(dataDir, "mixed-0", "00000000000000000000.log"), 300)
 	flipAt(t, filepath.Join(dataDir, "transactional-0", "00000000000000000016.log"), -1)
 	require.NoError(t, os.WriteFile(filepath.Join(dataDir, "stamped-0", "leader-epoch-checkpoint"), []byte("x"), 0o600))
 	require.Equal(t, ExitWouldChange, tidemark(t, "", "log", "repair", dataDir).Code)
 	out := done(t, "", "log", "repair", dataDir, "--apply")
-	require.Contains(t, out, "4 log(s): 1 sound, 3 repaired\n")
-	require.Contains(t, out, "mixed-0  repaired; offsets 0 to 160 when that is done\n")
-	require.Contains(t, out, "transactional-0  repaired; offsets 0 to 36 when that is done\n")
-	require.Contains(t, done(t, "", "log", "repair", dataDir), "4 log(s): 4 sound\n")
+	require.Contains(t, out, "4 logs: 1 sound, 3 repaired\n")
+	require.Contains(t, out, "mixed-0  repaired; offsets 0 to 160 afterwards\n")
+	require.Contains(t, out, "transactional-0  repaired; offsets 0 to 36 afterwards\n")
+	require.Contains(t, done(t, "", "log", "repair", dataDir), "4 logs: 4 sound\n")
 	require.NotContains(t, done(t, "", "log", "check", dataDir), "NOT OK")
 }
 
 func TestU24_TheDoctorFailsWhileAnythingIsKeptAsideOrOffline(t *testing.T) {
 	dataDir := storedLines(t, "zero")
 	found, _ := diagnosed(t, "--data-dir", dataDir)
-	require.Equal(t, []finding{okay("quarantine", "no damaged file was kept aside")}, found["quarantine"])
+	require.Equal(t, []finding{okay("quarantine", "empty")}, found["quarantine"])
 	checkpoint := filepath.Join(dataDir, "recovery-point-offset-checkpoint")
 	require.NoError(t, os.WriteFile(checkpoint, []byte("many"), 0o600))
 	metadata := filepath.Join(dataDir, "t-0", "partition.metadata")
@@ -181,14 +181,14 @@ func TestU24_TheDoctorFailsWhileAnythingIsKeptAsideOrOffline(t *testing.T) {
 	require.Equal(t, statusWarn, found["http listener"][0].Status)
 	require.Contains(t, found["http listener"][0].Detail, "recovery-point-offset-checkpoint, t-0/partition.metadata")
 	require.Equal(t, ExitOK, stop())
-	require.Contains(t, done(t, "", "log", "verify", dataDir), "  1 file in the quarantine, which the log does without\n")
+	require.Contains(t, done(t, "", "log", "verify", dataDir), "  1 file in the quarantine, not part of the log\n")
 
 	require.NoError(t, os.WriteFile(filepath.Join(dataDir, "t-0", "strange.log"), nil, 0o600))
 	out, _, stop = background(t, "serve", "--data-dir", dataDir, "--kafka-listen", kafka, "--http-listen", http)
 	out.waitFor(t, "ready\n")
 	found, _ = diagnosed(t, "--data-dir", dataDir, "--kafka-listen", kafka, "--http-listen", http)
 	require.Equal(t, statusFail, found["http listener"][0].Status)
-	require.Contains(t, found["http listener"][0].Detail, "1 partition not served, or taking no records: t-0. ")
+	require.Contains(t, found["http listener"][0].Detail, "1 partition offline or taking no records: t-0. ")
 	require.Contains(t, found["http listener"][0].Detail, "run 'tidemark log repair'")
 	require.Equal(t, ExitOK, stop())
 	require.Contains(t, done(t, "", "log", "repair", dataDir, "--apply"), "  set aside: strange.log: the name is not that of a segment\n")

@@ -33,12 +33,12 @@ func storedRecords(t *testing.T, value string) string {
 func TestU08_ALogIsDumpedAndChecked(t *testing.T) {
 	dir := storedLog(t)
 	segment := filepath.Join(dir, "00000000000000000000.log")
-	require.Regexp(t, `^`+segment+`\n(  \d+\.\.\d+  position \d+  \d+ B  \d record\(s\)  epoch 0  none  CreateTime 17000000001\d\d\n)+$`,
+	require.Regexp(t, `^`+segment+`\n(  \d+\.\.\d+  position \d+  \d+ B  \d records?  epoch 0  none  CreateTime 17000000001\d\d\n)+$`,
 		done(t, "", "log", "dump", dir))
 	records := done(t, "", "log", "dump", segment, "--records")
-	require.Contains(t, records, "    0  time 1700000000123  key \"k\"  value \"v\"  0 header(s)\n")
-	require.Contains(t, records, "    1  time 1700000000124  key null  value null  0 header(s)\n")
-	require.Contains(t, records, "    2  time 1700000000125  key null  value 0xff  0 header(s)\n")
+	require.Contains(t, records, "    0  time 1700000000123  key \"k\"  value \"v\"  0 headers\n")
+	require.Contains(t, records, "    1  time 1700000000124  key null  value null  0 headers\n")
+	require.Contains(t, records, "    2  time 1700000000125  key null  value 0xff  0 headers\n")
 	require.Contains(t, done(t, "", "log", "dump", segment, "-r", "-o", "json"), `"value_base64":"/w=="`)
 	large := storedRecords(t, strings.Repeat("v", 70_000))
 	require.Contains(t, done(t, "", "log", "dump", filepath.Join(large, "leader-epoch-checkpoint")), "  epoch 0  from offset 0\n")
@@ -59,7 +59,7 @@ func TestU08_U24_ADamagedLogIsExitCodeOneAndIsNotChanged(t *testing.T) {
 	got := tidemark(t, "", "log", "check", dir)
 	require.Equal(t, ExitFailed, got.Code)
 	require.Contains(t, got.Out, dir+"  NOT OK  ")
-	require.Contains(t, got.Err, "1 of 1 log(s) are not as they should be")
+	require.Contains(t, got.Err, "1 of 1 log not sound")
 	require.Contains(t, done(t, "", "log", "dump", segment), "PROBLEM: ")
 	after, err := os.ReadFile(segment)
 	require.NoError(t, err)
@@ -75,9 +75,9 @@ func TestLogCommandsSayWhatTheyCannotRead(t *testing.T) {
 		want string
 	}{
 		{[]string{"log", "dump", empty}, "holds no .log file; name a partition's directory"},
-		{[]string{"log", "dump", other}, "is no file that can be dumped"},
+		{[]string{"log", "dump", other}, "cannot be dumped"},
 		{[]string{"log", "dump", filepath.Join(empty, "gone")}, "no such file"},
-		{[]string{"log", "check", empty}, "is neither a partition's directory nor one that holds any"},
+		{[]string{"log", "check", empty}, "is neither the directory of a partition nor one that holds partitions"},
 		{[]string{"log", "check", filepath.Join(empty, "gone")}, "no such file"},
 	} {
 		got := tidemark(t, "", test.args...)
@@ -106,13 +106,13 @@ func TestU08_IndexesThatLieAreToldEntryByEntry(t *testing.T) {
 	last := bytes[len(bytes)-4:]
 	truth := binary.BigEndian.Uint32(last)
 	for position, want := range map[uint32]string{
-		truth + 1: ", where no batch begins", 1 << 20: " is said to be at position 1048576, where the log has ended",
+		truth + 1: ", where no batch begins", 1 << 20: " at position 1048576, beyond the end of the segment",
 	} {
 		binary.BigEndian.PutUint32(last, position)
 		require.NoError(t, os.WriteFile(index, bytes, 0o600))
 		got := tidemark(t, "", "log", "check", log)
 		require.Equal(t, ExitFailed, got.Code)
-		require.Contains(t, got.Out, "  a start would repair: rebuild "+index+": offset 2 is said to be at position")
+		require.Contains(t, got.Out, "  a start would repair: rebuild "+index+": it puts offset 2 at position")
 		require.Contains(t, got.Out, want)
 	}
 }

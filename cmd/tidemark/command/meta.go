@@ -14,7 +14,7 @@ import (
 func newMeta() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "meta",
-		Short: "Look into a metadata log",
+		Short: "Print and check a metadata log",
 		Example: `  tidemark meta dump --data-dir /var/lib/tidemark
   tidemark meta check --meta-url etcd://10.0.0.1:2379,10.0.0.2:2379/prod`,
 		Args: noArguments,

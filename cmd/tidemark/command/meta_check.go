@@ -12,12 +12,12 @@ func newMetaCheck() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Verify every entry and snapshot of a metadata log, and what they say",
-		Long: `Verify a metadata log: every entry and the newest snapshot decode and their checksums match, no entry is missing, the
-snapshot is what the entries before it make where all are there, the objects of every stream cover it without a hole or an
-overlap, and every bucket of a table has its stream. Of a file, every page is read as well.
+		Long: `Verify a metadata log: every entry and the newest snapshot decode and match their checksums, no entry is missing, the
+snapshot agrees with the entries before it if they are all still there, the objects of every stream cover it without a gap
+or an overlap, and every bucket of a table has its stream. If the log is a file, every page of it is read as well.
 
-The log is the file in the data directory of a stopped server, or the one in etcd that --meta-url names, at any time.
-Nothing is written. The exit code is 1 if anything is wrong.`,
+The log is the file in the data directory of a stopped server, or the one in etcd that --meta-url names, which servers may
+be using. Nothing is written. The exit code is 1 if anything is wrong.`,
 		Example: `  tidemark meta check --data-dir /var/lib/tidemark
   tidemark meta check --meta-url etcd://10.0.0.1:2379/prod --output json`,
 		Args: noArguments,
@@ -44,7 +44,7 @@ Nothing is written. The exit code is 1 if anything is wrong.`,
 			err = checked.print(c)
 		}
 		if err == nil && len(checked.Problems) > 0 {
-			err = fmt.Errorf("%d thing(s) in %s are not as they should be", len(checked.Problems), checked.Log)
+			err = fmt.Errorf("%s has %s", checked.Log, plural(len(checked.Problems), "problem"))
 		}
 		return err
 	}

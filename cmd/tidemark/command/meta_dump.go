@@ -13,12 +13,12 @@ func newMetaDump() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dump [TABLE...]",
 		Short: "Print what a metadata log says, table by table",
-		Long: `Print the state of a metadata log: nodes, topics, keys, streams, transfers, stream-sets, stream-objects, prepared,
-destroyed, tables, schemas, partitions, buckets and dropped, or those of them that are named. A log with a damaged entry is
-printed up to it, and the exit code is 1.
+		Long: `Print the state of a metadata log, all of it or the named tables: nodes, topics, keys, streams, transfers, stream-sets,
+stream-objects, prepared, destroyed, tables, schemas, partitions, buckets and dropped. A log with a damaged entry is printed
+up to that entry, and the exit code is then 1.
 
-The log is the file in the data directory of a stopped server, or the one in etcd that --meta-url names, at any time.
-Nothing is written.`,
+The log is the file in the data directory of a stopped server, or the one in etcd that --meta-url names, which servers may
+be using. Nothing is written.`,
 		Example: `  tidemark meta dump --data-dir /var/lib/tidemark
   tidemark meta dump topics nodes --meta-url etcd://10.0.0.1:2379/prod
   tidemark meta dump streams --output json`,

@@ -91,17 +91,17 @@ func TestBackupAndRestoreGoRound(t *testing.T) {
 
 	mistaken := tidemark(t, "", "backup", metadataFile(dir), "--data-dir", dir)
 	require.Equal(t, ExitFailed, mistaken.Code)
-	require.Contains(t, mistaken.Err, "it is no backup: "+metadataFile(dir))
+	require.Contains(t, mistaken.Err, "it is not replaced: "+metadataFile(dir))
 	require.Equal(t, before, done(t, "", "meta", "dump", "--data-dir", dir, "--output", "json"), "it was not replaced")
 
 	got := tidemark(t, "", "restore", file, "--data-dir", dir, "--execute")
 	require.Equal(t, ExitFailed, got.Code)
-	require.Contains(t, got.Err, "a restore replaces nothing")
+	require.Contains(t, got.Err, "restore replaces nothing")
 	require.NoError(t, os.Remove(metadataFile(dir)))
 
-	require.Contains(t, done(t, "", "restore", file, "--data-dir", dir), "nothing was changed; --execute does it")
+	require.Contains(t, done(t, "", "restore", file, "--data-dir", dir), "nothing was changed; add --execute to do it")
 	require.NoFileExists(t, metadataFile(dir))
-	require.Contains(t, done(t, "", "restore", file, "--data-dir", dir, "--skip-producer-ids", "0", "--execute"), "made "+metadataFile(dir))
+	require.Contains(t, done(t, "", "restore", file, "--data-dir", dir, "--skip-producer-ids", "0", "--execute"), "restored "+metadataFile(dir))
 	require.Equal(t, before, done(t, "", "meta", "dump", "--data-dir", dir, "--output", "json"), "the same state")
 
 	var plan restoreReport
@@ -123,11 +123,11 @@ func TestBackupAndRestoreGoRound(t *testing.T) {
 func TestRecoverMakesMetadataAgain(t *testing.T) {
 	dir := usedDir(t)
 	got := tidemark(t, "", "recover", "--data-dir", dir)
-	require.Contains(t, got.Err, "nothing is to be recovered")
+	require.Contains(t, got.Err, "there is nothing to recover")
 	require.NoError(t, os.Remove(metadataFile(dir)))
 	out := done(t, "", "recover", "--data-dir", dir)
 	require.Regexp(t, `payments +\S{22} +0 +0 +2`, out)
-	require.Contains(t, out, "2 topic(s), 4 partition(s)")
+	require.Contains(t, out, "2 topics, 4 partitions")
 	require.Contains(t, out, "nothing was changed")
 	require.NoFileExists(t, metadataFile(dir))
 

@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// notifySocket is the variable in which a service manager, such as systemd, says where it wants to be told how the server
-// does. The protocol is that of sd_notify(3): datagrams of KEY=VALUE lines to a Unix socket, whose name begins with @ when
-// it is not in the file system.
+// notifySocket is the variable in which a service manager, such as systemd, names the socket where it wants to be told the
+// server's state. The protocol is that of sd_notify(3): datagrams of KEY=VALUE lines to a Unix socket, whose name begins with
+// @ when it is not in the file system.
 const notifySocket = "NOTIFY_SOCKET"
 
-// How start-up is kept from being taken for hung: every so often the manager is asked for so much more time. Recovery after
-// a crash takes as long as there is to read, and a restart in the middle of it would only begin it again.
+// A long start-up must not look hung, so the manager is regularly asked for more time. Recovery after a crash takes as long
+// as there is to read, and a restart in the middle would only begin it again.
 const (
 	extendEvery = 10 * time.Second
 	extendBy    = time.Minute
 )
 
-// serviceManager tells the service manager how the server does. Nothing depends on whether there is one: what cannot be
-// told is logged once.
+// serviceManager tells the service manager the server's state. Nothing depends on whether there is one; the first message
+// that cannot be sent is logged.
 type serviceManager struct {
 	conn net.Conn // nil: there is none
 	log  *slog.Logger
@@ -36,8 +36,8 @@ type serviceManager struct {
 	once  sync.Once
 }
 
-// newServiceManager returns who tells the manager behind a socket, and asks it for time from now until ready or close; an
-// empty name is no manager.
+// newServiceManager connects to the manager behind a socket and asks it for more time until ready or close; an empty name is
+// no manager.
 func newServiceManager(socket string, log *slog.Logger) *serviceManager {
 	m := &serviceManager{log: log, status: "starting", stop: make(chan struct{})}
 	if socket == "" {
@@ -45,7 +45,7 @@ func newServiceManager(socket string, log *slog.Logger) *serviceManager {
 	}
 	conn, err := net.Dial("unixgram", socket)
 	if err != nil {
-		log.Warn("the service manager cannot be told how the server does", "error", err)
+		log.Warn("the service manager cannot be reached", "error", err)
 		return m
 	}
 	m.conn = conn
@@ -57,7 +57,7 @@ func newServiceManager(socket string, log *slog.Logger) *serviceManager {
 	return m
 }
 
-// extend asks for time at once and at each tick, and says what start-up does.
+// extend asks for time at once and at each tick, and says how far start-up is.
 func (m *serviceManager) extend(tick <-chan time.Time) {
 	for {
 		m.mu.Lock()
@@ -72,7 +72,7 @@ func (m *serviceManager) extend(tick <-chan time.Time) {
 	}
 }
 
-// progress notes what start-up does. The manager is told at the next tick.
+// progress notes how far start-up is. The manager is told at the next tick.
 func (m *serviceManager) progress(phase string, done, total int) {
 	status := phase
 	if total > 0 {
@@ -83,13 +83,13 @@ func (m *serviceManager) progress(phase string, done, total int) {
 	m.status = status
 }
 
-// ready tells that clients are served.
+// ready says that clients are served.
 func (m *serviceManager) ready() {
 	m.settle()
 	m.tell("READY=1", "STATUS=serving")
 }
 
-// stopping tells that the server ends by itself or because it was asked to.
+// stopping says that the server ends, by itself or because it was asked to.
 func (m *serviceManager) stopping() { m.tell("STOPPING=1", "STATUS=stopping") }
 
 // close ends the connection.
@@ -116,6 +116,6 @@ func (m *serviceManager) tell(lines ...string) {
 	m.failed = m.failed || err != nil
 	m.mu.Unlock()
 	if first {
-		m.log.Warn("the service manager cannot be told how the server does", "error", err)
+		m.log.Warn("the service manager cannot be reached", "error", err)
 	}
 }

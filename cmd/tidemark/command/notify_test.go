@@ -71,7 +71,7 @@ func TestAServiceManagerThatIsNotThereKeepsNobodyFromServing(t *testing.T) {
 	out, errs, stop := background(t, "serve", "--data-dir", t.TempDir(), "--kafka-listen", "127.0.0.1:0", "--http-listen", "off")
 	out.waitFor(t, "ready\n")
 	require.Equal(t, ExitOK, stop())
-	require.Equal(t, 1, bytes.Count([]byte(errs.String()), []byte("the service manager cannot be told")))
+	require.Equal(t, 1, bytes.Count([]byte(errs.String()), []byte("the service manager cannot be reached")))
 }
 
 func TestWithoutAServiceManagerNobodyIsTold(t *testing.T) {

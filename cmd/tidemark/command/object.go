@@ -12,7 +12,7 @@ import (
 func newObject() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "object",
-		Short: "Look into the objects of a bucket",
+		Short: "Print objects of a bucket",
 		Example: `  tidemark object dump ./bucket/d4000000/DEFAULT/77
   tidemark object dump 's3://bucket/d4000000/DEFAULT/77?region=eu-central-1'`,
 		Args: noArguments,
@@ -26,13 +26,13 @@ func newObjectDump() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dump FILE|URL",
 		Short: "Print what an object holds: header, every block or frame, index, footer",
-		Long: `Print an object of an object store: a group of the write-ahead log, a data object of one or many streams, a composite, a
-range index or a reservation, written by Tidemark or by another implementation of the same formats. What it is is
-told by its bytes. Every checksum is verified, and every block held against the index; what is wrong is shown in its place,
-and the exit code is 1. Nothing is written.
+		Long: `Print an object of an object store: an object of the write-ahead log, a data object of one or many streams, a composite,
+a range index or a reservation, written by Tidemark or by another implementation of the same formats. Its bytes say which
+it is. Every checksum is verified and every block is checked against the index; damage is shown where it is, and the exit
+code is then 1. Nothing is written.
 
-FILE is a file. URL is s3://BUCKET/KEY, gs://BUCKET/KEY or azblob://CONTAINER/KEY, with the credentials that those stores'
-own tools use and options such as ?endpoint=http://127.0.0.1:8333.`,
+URL is s3://BUCKET/KEY, gs://BUCKET/KEY or azblob://CONTAINER/KEY, with options such as ?endpoint=http://127.0.0.1:8333.
+Credentials are found as the store's own tools find them.`,
 		Example: `  tidemark object dump ./bucket/d4000000/DEFAULT/77
   tidemark object dump 's3://bucket/d4000000/DEFAULT/77?region=eu-central-1' --output json | jq .`,
 		Args: exactly("FILE|URL"),

@@ -54,7 +54,7 @@ func (d *objectDump) verdict() error {
 	if d.problems == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d problem(s) in %d object(s), see above", d.problems, d.objects)
+	return fmt.Errorf("%s in %s, see above", plural(d.problems, "problem"), plural(d.objects, "object"))
 }
 
 // objectLine heads an object.
@@ -120,7 +120,7 @@ func (d *objectDump) object(ctx context.Context, o storedObject) error {
 	case kindRangeIndex:
 		err = d.rangeIndex(ctx, o)
 	default:
-		return fmt.Errorf("%s is none of the objects that this program knows", o.key)
+		return fmt.Errorf("%s is not an object of a kind that is known here", o.key)
 	}
 	if err != nil {
 		return d.problem(err)
@@ -201,7 +201,7 @@ func (d *objectDump) rangeIndex(ctx context.Context, o storedObject) error {
 	streams, err := stream.DecodeRangeIndex(o.key, b)
 	if err != nil {
 		// That it is one was a guess: this is no damage to an object of ours, hence not %w.
-		return fmt.Errorf("%s is none of the objects that this program knows; read as a range index: %v", o.key, err)
+		return fmt.Errorf("%s is not an object of a kind that is known here; read as a range index: %v", o.key, err)
 	}
 	if err := d.print(objectLine{Type: "object", Key: o.key, Kind: kindRangeIndex, Size: o.size}); err != nil {
 		return err

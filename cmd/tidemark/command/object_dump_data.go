@@ -110,7 +110,7 @@ type blockLine struct {
 }
 
 func (l blockLine) text() string {
-	return fmt.Sprintf("    block at %d  %d B  %d record(s)", l.Position, l.Size, l.Records)
+	return fmt.Sprintf("    block at %d  %d B  %s", l.Position, l.Size, plural(l.Records, "record"))
 }
 
 // entryLine is an index entry.
@@ -132,8 +132,8 @@ func describeEntry(e stream.IndexEntry) entryLine {
 }
 
 func (l entryLine) text() string {
-	return fmt.Sprintf("  index entry  stream %d  offsets %d to %d  %d record(s)  at %d  %d B", l.Stream, l.Start, l.End,
-		l.Records, l.Position, l.Size)
+	return fmt.Sprintf("  index entry  stream %d  offsets %d to %d  %s  at %d  %d B", l.Stream, l.Start, l.End,
+		plural(l.Records, "record"), l.Position, l.Size)
 }
 
 // recordLine is a record without its payload, which a stream does not look into.

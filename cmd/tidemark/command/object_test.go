@@ -40,12 +40,12 @@ func dataObject(t *testing.T, records ...stream.Record) []byte {
 func TestADataObjectIsDumpedBlockByBlock(t *testing.T) {
 	path := fileOf(t, dataObject(t, tide, mark, ebb))
 	require.Equal(t, `object  data object, 250 B
-  index entry  stream 9  offsets 1000 to 1004  2 record(s)  at 0  84 B
-    block at 0  84 B  2 record(s)
+  index entry  stream 9  offsets 1000 to 1004  2 records  at 0  84 B
+    block at 0  84 B  2 records
       stream 9  epoch 4  offsets 1000 to 1003  payload 4 B
       stream 9  epoch 4  offsets 1003 to 1004  payload 4 B
-  index entry  stream 11  offsets 50 to 52  1 record(s)  at 84  46 B
-    block at 84  46 B  1 record(s)
+  index entry  stream 11  offsets 50 to 52  1 record  at 84  46 B
+    block at 84  46 B  1 record
       stream 11  epoch 2  offsets 50 to 52  payload 3 B
   footer at 202  index at 130  72 B  2 entries
 `, done(t, "", "object", "dump", path))
@@ -67,7 +67,7 @@ func TestAnObjectWithADamagedBlockIsDumpedAroundIt(t *testing.T) {
 	got := tidemark(t, "", "object", "dump", fileOf(t, b))
 	require.Equal(t, ExitFailed, got.Code)
 	require.Contains(t, got.Out, "  PROBLEM: object \"object\" at 10: record of version 0x23, this program knows 0x22\n  index entry  stream 11")
-	require.Contains(t, got.Err, "1 problem(s) in 1 object(s), see above")
+	require.Contains(t, got.Err, "1 problem in 1 object, see above")
 }
 
 func TestACompositeIsDumpedWithItsComponents(t *testing.T) {
@@ -81,9 +81,9 @@ func TestACompositeIsDumpedWithItsComponents(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, `object  composite object, 153 B
   component  object 77  from entry 0 on  bucket 0
-  index entry  stream 9  offsets 1000 to 1004  2 record(s)  at 0  92 B
+  index entry  stream 9  offsets 1000 to 1004  2 records  at 0  92 B
   component  object 81  from entry 1 on  bucket 1
-  index entry  stream 9  offsets 1004 to 1010  3 record(s)  at 300  150 B
+  index entry  stream 9  offsets 1004 to 1010  3 records  at 300  150 B
   footer at 105  index at 33  72 B  2 entries
 `, done(t, "", "object", "dump", fileOf(t, b)))
 }
@@ -123,8 +123,8 @@ func TestSmallObjectsOfOtherImplementationsAreDumped(t *testing.T) {
 
 func TestWhatIsNoObjectIsRefused(t *testing.T) {
 	for _, test := range []struct{ argument, want string }{
-		{fileOf(t, []byte("hello, this is text")), "is none of the objects that this program knows"},
-		{fileOf(t, nil), "is none of the objects that this program knows"},
+		{fileOf(t, []byte("hello, this is text")), "is not an object of a kind that is known here"},
+		{fileOf(t, nil), "is not an object of a kind that is known here"},
 		{fileOf(t, []byte("\x00\x00neither version nor length")), "read as a range index"},
 		{filepath.Join(t.TempDir(), "gone"), "object not found"},
 		{"s3://bucket", "names a bucket and no object in it"},
@@ -168,7 +168,7 @@ func TestAWriteAheadLogIsDumpedInOrderWithItsFences(t *testing.T) {
 	}, "\n"), withoutFrames(got))
 	require.Equal(t, 1, strings.Count(done(t, "", "wal", "dump", dir, "--epoch", "13", "--node", "5", "--cluster", "tm-1", "-o", "json"),
 		`"type":"object"`))
-	require.Contains(t, tidemark(t, "", "wal", "dump", dir, "--node", "6").Err, "holds no object of a write-ahead log that was asked for")
+	require.Contains(t, tidemark(t, "", "wal", "dump", dir, "--node", "6").Err, "holds no such object of a write-ahead log")
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, entries, 2, "nothing is written")

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,15 +20,8 @@ type outputFlag struct {
 
 func addOutputFlag(c *cobra.Command) *outputFlag {
 	f := &outputFlag{}
-	c.Flags().StringVarP(&f.format, "output", "o", "text", "`text|json`")
-	completeWords(c, "output", "text", "json")
+	addWordFlag(c, &f.format, "output", "o", "print for people or for programs", "text", "json")
 	return f
-}
-
-// completeWords has the shell offer words for the value of a flag.
-func completeWords(c *cobra.Command, flag string, words ...string) {
-	offer := cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
-	_ = c.RegisterFlagCompletionFunc(flag, offer) // it fails only for a flag that does not exist
 }
 
 // json reports whether JSON is asked for; any other word than text and json is a usage error.
@@ -74,6 +68,21 @@ func (t *table) flush() error {
 	return t.w.Flush()
 }
 
+// executeHelp is the help of --execute, and nothingChanged what a command that changes nothing without it ends with.
+const (
+	executeHelp    = "do it; without this flag nothing changes"
+	nothingChanged = "nothing was changed; add --execute to do it"
+)
+
+// dryRunNote says after a table, away from standard output, that nothing was done.
+func dryRunNote(c *cobra.Command, executed bool, what string) error {
+	if executed {
+		return nil
+	}
+	_, err := fmt.Fprintf(c.ErrOrStderr(), "nothing was %s; add --execute to do it\n", what)
+	return err
+}
+
 // action is what a command did to one thing.
 type action struct {
 	Name string `json:"name"`
@@ -102,10 +111,29 @@ func deletion(name string) action {
 	return action{Name: name, Done: "deleted", text: "deleted " + name}
 }
 
-// isTerminal reports whether w is a terminal, where bars and colours make sense.
+// isTerminal reports whether w is a terminal, where progress bars make sense.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// plural is a count with its noun.
+func plural[N ~int | ~int32 | ~int64](n N, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%s %ss", count(n), noun)
+}
+
+// dash stands for an empty cell.
+func dash(text string) string { return cmp.Or(text, "-") }
+
+// offsetText shows an offset, or a dash for a negative one, which is none.
+func offsetText(offset int64) string {
+	if offset < 0 {
+		return "-"
+	}
+	return fmt.Sprint(offset)
 }
 
 // count formats n with a comma every three digits.

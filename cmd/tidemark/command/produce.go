@@ -32,8 +32,8 @@ func newProduce() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "produce TOPIC [FILE...]",
 		Short: "Write records from standard input, one a line, or one from each file",
-		Long: `Write records from standard input, one a line, and wait until the server has acknowledged them all. With files, each
-is one record. With acks=all, the default, an acknowledged record is on disk.
+		Long: `Write records from standard input, one a line, and wait until the server has acknowledged them all. If files are named,
+each becomes one record. With --acks all, the default, an acknowledged record is on disk.
 
 --input json takes one JSON object a line with the fields that 'tidemark consume --output json' writes: key, value
 (null, text, or JSON taken as it is), key_base64, value_base64, headers, timestamp, partition.`,
@@ -51,21 +51,20 @@ is one record. With acks=all, the default, an acknowledged record is on disk.
 		}
 		return client.completeTopics(c, args, typed)
 	}
-	c.Flags().StringVarP(&f.input, "input", "i", "lines", "`lines|json`")
+	addWordFlag(c, &f.input, "input", "i", "what is read from standard input", "lines", "json")
 	c.Flags().StringVarP(&f.delimiter, "delimiter", "D", `\n`, "what ends a record, with escapes such as \\0")
-	c.Flags().StringVarP(&f.key, "key", "k", "", "key of every record (none unless given)")
-	c.Flags().StringVarP(&f.keyDelimiter, "key-delimiter", "K", "", "what separates key and value")
-	c.Flags().StringVarP(&f.nullValue, "null", "Z", "", "a value that stands for null, a tombstone")
+	nameValue(c.Flags(), "delimiter", "TEXT")
+	c.Flags().StringVarP(&f.key, "key", "k", "", "give every record this `KEY` (default none)")
+	c.Flags().StringVarP(&f.keyDelimiter, "key-delimiter", "K", "", "each line is a key, this `TEXT` and a value (default only a value)")
+	c.Flags().StringVarP(&f.nullValue, "null", "Z", "", "take a value of this `TEXT` for null, a tombstone")
 	c.Flags().BoolVar(&f.tombstone, "tombstone", false, "write one record with the --key and a null value, and read nothing")
-	c.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "header of every record, `NAME=VALUE`; may be repeated")
-	c.Flags().Int32VarP(&f.partition, "partition", "p", -1, "partition to write to; -1 lets the key decide")
+	c.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "give every record this header; may be repeated")
+	nameValue(c.Flags(), "header", "NAME=VALUE")
+	c.Flags().Int32VarP(&f.partition, "partition", "p", -1, "write to partition `N`; -1 lets the key decide")
 	c.Flags().BoolVar(&f.keepPartitions, "keep-partitions", false, "write to the partitions that JSON records name")
-	c.Flags().StringVar(&f.acks, "acks", "all", "all, 1 or 0")
-	c.Flags().StringVarP(&f.compression, "compression", "z", "none", "none, gzip, snappy, lz4 or zstd")
-	completeWords(c, "input", "lines", "json")
-	completeWords(c, "acks", "all", "1", "0")
-	completeWords(c, "compression", "none", "gzip", "snappy", "lz4", "zstd")
-	c.Flags().Int32Var(&f.maxBytes, "max-bytes", 1000012, "largest batch, in bytes; a larger record is refused")
+	addProducerFlags(c, &f.acks, &f.compression)
+	c.Flags().Int32Var(&f.maxBytes, "max-bytes", maxBatchBytes, "the largest batch; a larger record is refused")
+	nameValue(c.Flags(), "max-bytes", "BYTES")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		opts, err := f.options(c, args[0])
 		if err != nil {
@@ -87,6 +86,16 @@ is one record. With acks=all, the default, an acknowledged record is on disk.
 		return explain("topic", args[0], err)
 	}
 	return c
+}
+
+// maxBatchBytes is the largest batch that a producer makes unless it is told otherwise: kgo's default, which the default of
+// max.message.bytes has room for.
+const maxBatchBytes = 1_000_012
+
+// addProducerFlags adds the flags that all producers have.
+func addProducerFlags(c *cobra.Command, acks, compression *string) {
+	addWordFlag(c, acks, "acks", "", "who acknowledges a record: all replicas, the leader, or nobody", "all", "1", "0")
+	addWordFlag(c, compression, "compression", "z", "the codec of batches", "none", "gzip", "snappy", "lz4", "zstd")
 }
 
 // options turns the flags into what the client is made with.

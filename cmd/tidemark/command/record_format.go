@@ -15,7 +15,7 @@ const formatHelp = `  %s value     %S its length      %R its length as 4 bytes, 
   %k key       %K its length      %h headers as NAME=VALUE, comma-separated
   %t topic     %p partition       %o offset      %T timestamp in milliseconds
   %% a percent sign; \n \r \t \0 \\ and \xHH are the bytes that they stand for
-A length is -1 for null. Nothing is added after a record: end the format with \n for lines.`
+The length of null is -1. Nothing is added after a record: end the format with \n to get lines.`
 
 // recordFormat writes records as a format string says.
 type recordFormat []formatPart

@@ -16,38 +16,39 @@ import (
 func newRecover() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "recover",
-		Short: "Make lost metadata again from the data directory and the bucket",
-		Long: `Make the metadata file of a data directory again that was lost without a backup. The names and ids of topics, their
-partitions and leader epochs are read from the directories; every log is opened as a start would, over its files. Committed
-offsets of groups are records, and are there again.
+		Short: "Rebuild lost metadata from the data directory and the bucket",
+		Long: `Rebuild the metadata file of a data directory when it is lost and there is no backup. The names and ids of topics, their
+partitions and leader epochs come from the partitions' directories; every log is opened as a start would open it, without
+changing its files. The committed offsets of groups are records, so they survive.
 
-Streams are made again from the bucket that --store names, also into an empty data directory: their offsets and epochs from
-the indexes of all objects and the write-ahead logs of all nodes. Records that only a log holds are put into objects. The
-servers that used the bucket must be stopped for good.
+Streams are rebuilt from the bucket that --store names, into an empty data directory too: their offsets and epochs come
+from the indexes of all objects and from the write-ahead logs of all nodes. Records that only a log holds are written to
+objects. The servers that used the bucket must be stopped for good.
 
-Lost for good are the settings of topics. Until somebody sets them again ('tidemark topic config'), recovered topics keep
-everything: a compacted topic is not compacted, and none is cut. Producer ids begin above all that were given out. Of streams
-the bucket does not tell which table or topic they belong to, where they were trimmed, and which were deleted: what was
-trimmed or deleted and not removed yet is there again. A stream begins where objects reach its end without a gap; what lies
-below a gap is told, and left alone. Of objects that hold the same records the newest are taken; the others go after a week.
+Topic settings are lost. Until they are set again ('tidemark topic alter'), recovered topics keep every record: nothing is
+compacted and nothing expires. Producer ids start above all that were handed out. A bucket does not say which table or
+topic a stream belongs to, where it was trimmed, or whether it was deleted: trimmed or deleted records that were not yet
+removed reappear. A stream starts where objects reach its end without a gap; what lies below a gap is reported and left
+alone. Where several objects hold the same records, the newest are used and the others are removed after a week.
 
-An object or log that is damaged, of an unknown version, or unclear stops the recovery. --leave-out-damaged goes on without:
-what is left out is told. Of a damaged log the records are kept that can be read and follow each other in their stream; all of
-the log is kept under tidemark-salvaged/ in the bucket until 'tidemark wal drop-salvaged', and the next start removes it elsewhere.
+An object or log that is damaged, ambiguous or of an unknown version stops the recovery. --leave-out-damaged continues
+without it and lists what it left out. Of a damaged log, the records that can be read and that follow on in their stream
+are kept; the whole log is kept under tidemark-salvaged/ in the bucket until 'tidemark wal drop-salvaged', and the next start
+removes the original.
 
-Without --execute nothing is changed: what would be made is told. With metadata in etcd, restore etcd.`,
+Without --execute nothing changes: the command shows what would be rebuilt. Metadata in etcd is not rebuilt: restore etcd.`,
 		Example: `  tidemark recover --data-dir /var/lib/tidemark
   tidemark recover --data-dir /var/lib/tidemark --execute
   tidemark recover --data-dir /var/lib/tidemark --store 's3://bucket?region=eu-central-1' --node.id 1 --execute`,
 		Args: noArguments,
 	}
 	var o node.RecoverOptions
-	c.Flags().BoolVar(&o.Execute, "execute", false, "do it; without it nothing is changed")
-	c.Flags().BoolVar(&o.LeaveOut, "leave-out-damaged", false, "make streams again without objects and logs that are damaged or unclear")
+	c.Flags().BoolVar(&o.Execute, "execute", false, executeHelp)
+	c.Flags().BoolVar(&o.LeaveOut, "leave-out-damaged", false, "rebuild streams without the objects and logs that are damaged or ambiguous")
 	output := addOutputFlag(c)
 	settings := addSettingFlags(c, "data-dir", "store", "node.id")
-	settings.say(c, "store", "the bucket that the cluster's streams were in, as a URL; without one no streams are made again. It is "+
-		"written to with --execute only")
+	settings.say(c, "store", "the bucket that holds the cluster's streams, as a URL; without it no streams are rebuilt. "+
+		"It is written to only with --execute")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		asJSON, err := output.json(c)
 		if err != nil {
@@ -57,14 +58,14 @@ Without --execute nothing is changed: what would be made is told. With metadata 
 		if err != nil {
 			return err
 		}
-		bar := &recoverBar{w: c.ErrOrStderr(), what: "reading logs"}
+		logs := &recoverBar{w: c.ErrOrStderr(), what: "reading logs"}
 		objects := &recoverBar{w: c.ErrOrStderr(), what: "reading objects"}
-		o.Store, o.NodeID, o.Progress, o.ObjectProgress = loaded.Server.Store, loaded.Server.NodeID, bar.set, objects.set
+		o.Store, o.NodeID, o.Progress, o.ObjectProgress = loaded.Server.Store, loaded.Server.NodeID, logs.set, objects.set
 		plan, err := node.RecoverMeta(c.Context(), loaded.Server.DataDir, o)
-		bar.finish()
+		logs.finish()
 		objects.finish()
 		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("%w: there is metadata, so nothing is to be recovered; 'tidemark meta check' says whether it is whole", err)
+			return fmt.Errorf("%w: the metadata is there, so there is nothing to recover; 'tidemark meta check' verifies it", err)
 		}
 		if errors.Is(err, node.ErrNothingToRecover) {
 			return fmt.Errorf("%w; name the data directory with --data-dir, or the bucket of streams with --store", err)
@@ -149,14 +150,14 @@ func (r recoverReport) print(w io.Writer) error {
 	if err := r.printStreams(w); err != nil {
 		return err
 	}
-	did := "would make"
+	did := "would rebuild"
 	if r.Executed {
-		did = "made"
+		did = "rebuilt"
 	}
-	text += fmt.Sprintf("\n%s %s: cluster %s, node %d, %d topic(s), %d partition(s); they keep everything until their settings are set "+
-		"again\n", did, r.Target, r.ClusterID, r.NodeID, len(r.Topics), partitions)
+	text += fmt.Sprintf("\n%s %s: cluster %s, node %d, %s, %s; topics keep every record until their settings are set again\n",
+		did, r.Target, r.ClusterID, r.NodeID, plural(len(r.Topics), "topic"), plural(partitions, "partition"))
 	if !r.Executed {
-		text += "nothing was changed; --execute does it\n"
+		text += nothingChanged + "\n"
 	}
 	_, err := io.WriteString(w, text)
 	return err
@@ -186,22 +187,22 @@ func (r recoverReport) printStreams(w io.Writer) error {
 	if err := rows.flush(); err != nil {
 		return err
 	}
-	text := fmt.Sprintf("\n%s: %d stream(s) in %d object(s)\n", s.Store, len(s.Streams), s.Objects)
+	text := fmt.Sprintf("\n%s: %s in %s\n", s.Store, plural(len(s.Streams), "stream"), plural(s.Objects, "object"))
 	for _, l := range s.Logs {
-		state := "is recovered"
+		state := "recovered"
 		if l.Drained {
-			state = "has nothing to recover"
+			state = "nothing to recover"
 		}
-		text += fmt.Sprintf("  log of node %d, epoch %d: it %s\n", l.Node, l.Epoch, state)
+		text += fmt.Sprintf("  log of node %d, epoch %d: %s\n", l.Node, l.Epoch, state)
 	}
 	if s.LoggedRecords > 0 {
-		text += fmt.Sprintf("  %d record(s), %s, in logs are put into objects where none holds them\n", s.LoggedRecords, size(s.LoggedBytes))
+		text += fmt.Sprintf("  records that only a log holds: %s, %s; written to objects\n", count(s.LoggedRecords), size(s.LoggedBytes))
 	}
 	if s.Copied > 0 {
-		text += fmt.Sprintf("  %d object(s) are used in part, which is copied\n", s.Copied)
+		text += fmt.Sprintf("  objects used in part: %s; that part is copied\n", count(s.Copied))
 	}
 	if s.Replaced > 0 {
-		text += fmt.Sprintf("  %d object(s) hold what others hold too; they are removed after %v\n", s.Replaced,
+		text += fmt.Sprintf("  objects that hold only what others hold too: %s; removed after %v\n", count(s.Replaced),
 			time.Duration(s.ReplacedKeptMs)*time.Millisecond)
 	}
 	for _, f := range s.Findings {
@@ -210,11 +211,11 @@ func (r recoverReport) printStreams(w io.Writer) error {
 		case f.Stops && r.leaveOut:
 			kind = "left out"
 		case f.Stops:
-			kind = "in the way"
+			kind = "stops the recovery"
 		}
 		text += fmt.Sprintf("  %s: %s\n", kind, f.Detail)
 	}
-	text += "  not known from a bucket: which table or topic a stream belongs to, where it was trimmed, which streams were deleted\n"
+	text += "  a bucket does not say which table or topic a stream belongs to, where it was trimmed, or whether it was deleted\n"
 	_, err := io.WriteString(w, text)
 	return err
 }

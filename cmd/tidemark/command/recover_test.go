@@ -39,14 +39,14 @@ STREAM  START  OBJECTS-END  END   EPOCH
 9       1000   1004         1004  4
 11      50     52           56    2
 
-`+bucket+`: 2 stream(s) in 1 object(s)
-  log of node 5, epoch 12: it is recovered
-  1 record(s), 4 B, in logs are put into objects where none holds them
-  1 object(s) hold what others hold too; they are removed after 168h0m0s
-  not known from a bucket: which table or topic a stream belongs to, where it was trimmed, which streams were deleted
+`+bucket+`: 2 streams in 1 object
+  log of node 5, epoch 12: recovered
+  records that only a log holds: 1, 4 B; written to objects
+  objects that hold only what others hold too: 1; removed after 168h0m0s
+  a bucket does not say which table or topic a stream belongs to, where it was trimmed, or whether it was deleted
 
-would make `+dir+`/metadata.db: cluster tm-1, node 5, 0 topic(s), 0 partition(s); they keep everything until their settings are set again
-nothing was changed; --execute does it
+would rebuild `+dir+`/metadata.db: cluster tm-1, node 5, 0 topics, 0 partitions; topics keep every record until their settings are set again
+nothing was changed; add --execute to do it
 `, done(t, "", "recover", "--data-dir", dir, "--node.id", "5", "--store", "file://"+bucket))
 	var plan recoverReport
 	require.NoError(t, json.Unmarshal([]byte(done(t, "", "recover", "--data-dir", dir, "--node.id", "5", "--store", "file://"+bucket,
@@ -66,11 +66,11 @@ func TestRecoverStopsAtDamageAndLeavesItOutWhenTold(t *testing.T) {
 	args := []string{"recover", "--data-dir", dir, "--store", "file://" + bucket, "--execute"}
 	got := tidemark(t, "", args...)
 	require.Equal(t, ExitFailed, got.Code)
-	require.Contains(t, got.Out, "  in the way: \""+stream.DataKey(stream.DefaultNamespace, 78)+"\": corrupt object")
+	require.Contains(t, got.Out, "  stops the recovery: \""+stream.DataKey(stream.DefaultNamespace, 78)+"\": corrupt object")
 	require.Contains(t, got.Err, "--leave-out-damaged")
 	require.NoFileExists(t, metadataFile(dir))
 	told := done(t, "", append(args, "--leave-out-damaged")...)
-	require.Contains(t, told, ": 1 stream(s) in 1 object(s)")
+	require.Contains(t, told, ": 1 stream in 1 object")
 	require.Contains(t, told, "  left out: ")
 	require.FileExists(t, metadataFile(dir))
 }

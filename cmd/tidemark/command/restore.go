@@ -21,25 +21,26 @@ const skippedProducerIDs = 1_000_000
 func newRestore() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Make a metadata log from a backup",
-		Long: `Make the metadata log of a node or cluster from a FILE that 'tidemark backup' wrote, in the data directory or in etcd
-(--meta-url). There must be none: what is there is never replaced. The log is there as a whole, or not at all.
+		Short: "Restore a metadata log from a backup",
+		Long: `Restore the metadata log of a node or cluster from a FILE that 'tidemark backup' wrote, into the data directory or into
+etcd (--meta-url). An existing log is never replaced, and a failed restore leaves nothing behind.
 
-Without --execute nothing is changed: what would be made is told, which partitions of the backup have no directory and
-begin empty, and which directories the backup does not know and a start moves aside.
+Without --execute nothing changes: the command shows what would be restored, which partitions in the backup have no
+directory and would start empty, and which directories the backup does not know and the next start would move aside.
 
-Whatever was changed after the backup is lost. Producer ids that servers may have given out since are left out, and so are
-leader epochs that began since, by the logs of the data directory; the server that used a bucket for streams refuses to
-start when a node epoch would be given out again.`,
+Changes made after the backup are lost. Producer ids that servers may have handed out since are skipped, and so are leader
+epochs that the logs in the data directory show to have begun since. A server with streams in a bucket refuses to start if
+a node epoch would be used twice.`,
 		Example: `  tidemark restore /backup/tidemark.meta --data-dir /var/lib/tidemark
   tidemark restore /backup/tidemark.meta --data-dir /var/lib/tidemark --execute
   tidemark restore /backup/tidemark.meta --data-dir /var/lib/tidemark --meta-url etcd://10.0.0.1:2379/prod --execute`,
 		Args: exactly("FILE"),
 	}
 	var o node.RestoreOptions
-	c.Flags().BoolVar(&o.Execute, "execute", false, "do it; without it nothing is changed")
+	c.Flags().BoolVar(&o.Execute, "execute", false, executeHelp)
 	c.Flags().Uint64Var(&o.SkipProducerIDs, "skip-producer-ids", skippedProducerIDs,
-		"how many producer ids are not given out; 0 restores the state as it was, leader epochs too")
+		"how many producer ids to skip; 0 restores exactly what was backed up, leader epochs included")
+	nameValue(c.Flags(), "skip-producer-ids", "N")
 	output := addOutputFlag(c)
 	settings := addMetaFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -57,7 +58,7 @@ start when a node epoch would be given out again.`,
 		}
 		plan, err := node.RestoreMeta(c.Context(), target, b, o)
 		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("%s is there, and a restore replaces nothing: move it away first", target)
+			return fmt.Errorf("%s exists already, and restore replaces nothing: move it away first", target)
 		}
 		if err != nil {
 			return explainTaking(target.DataDir, err)
@@ -91,23 +92,23 @@ type restoreReport struct {
 }
 
 func (r restoreReport) print(w io.Writer) error {
-	did := "would make"
+	did := "would restore"
 	if r.Executed {
-		did = "made"
+		did = "restored"
 	}
-	text := fmt.Sprintf("%s %s: cluster %s, %d topics, %d partitions, producer ids from %d\n", did, r.Target, r.ClusterID, r.Topics,
-		r.Partitions, r.NextProducerID)
-	text += someOf("partition(s) have no directory and begin empty", r.Missing)
-	text += someOf("director(ies) are unknown to the backup; a start moves them aside", r.Unknown)
+	text := fmt.Sprintf("%s %s: cluster %s, %s, %s, producer ids from %d\n", did, r.Target, r.ClusterID, plural(r.Topics, "topic"),
+		plural(r.Partitions, "partition"), r.NextProducerID)
+	text += someOf("in the backup but without a directory, will start empty", r.Missing)
+	text += someOf("with a directory but not in the backup, will be moved aside by the next start", r.Unknown)
 	text += toldDirectories(r.Left, r.Problems)
 	if !r.Executed {
-		text += "nothing was changed; --execute does it\n"
+		text += nothingChanged + "\n"
 	}
 	_, err := io.WriteString(w, text)
 	return err
 }
 
-// someOf is a line about some things, the first of them by name.
+// someOf is a line about partitions, the first of them by name.
 func someOf(what string, names []string) string {
 	const named = 10
 	if len(names) == 0 {
@@ -117,5 +118,5 @@ func someOf(what string, names []string) string {
 	if len(names) > named {
 		some += ", …"
 	}
-	return fmt.Sprintf("  %d %s: %s\n", len(names), what, some)
+	return fmt.Sprintf("  %s %s: %s\n", plural(len(names), "partition"), what, some)
 }

@@ -19,8 +19,8 @@ const (
 	ExitFailed = 1 // the command was understood and failed
 	ExitUsage  = 2 // unknown command or flag, missing or malformed argument
 
-	ExitWouldChange  = 3 // of log repair: something is wrong, and --apply would mend it
-	ExitUnrepairable = 4 // of log repair: something is wrong that it cannot mend
+	ExitWouldChange  = 3 // of log repair: something is wrong, and --apply would repair it
+	ExitUnrepairable = 4 // of log repair: something is wrong that it cannot repair
 )
 
 // exitError is an error with an exit code of its own.
@@ -69,7 +69,7 @@ func newRoot(s Streams) *cobra.Command {
 		Long:  "Tidemark is a streaming log server: any Kafka client, one binary, Apache Kafka's own files.",
 		Example: `  tidemark demo                          start, fill, read back and verify a throw-away server
   tidemark serve                         run a server on this machine
-  tidemark topic create orders -p 12     make a topic
+  tidemark topic create orders -p 12     create a topic
   echo hello | tidemark produce orders   write a record
   tidemark consume orders --until-end    read them all`,
 		SilenceErrors: true,
@@ -80,6 +80,7 @@ func newRoot(s Streams) *cobra.Command {
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", helpWidth)))
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(&cobra.Command{Use: "no-help", Hidden: true, GroupID: helpGroup})
@@ -92,6 +93,9 @@ func newRoot(s Streams) *cobra.Command {
 	}
 	return root
 }
+
+// helpWidth is the width of help texts in columns.
+const helpWidth = 120
 
 // helpGroup is the last heading of the help.
 const helpGroup = "This binary:"
@@ -123,7 +127,7 @@ type usageError struct {
 }
 
 func (e *usageError) Error() string {
-	return fmt.Sprintf("%s\nRun '%s --help' for how to call it.", e.text, e.path)
+	return fmt.Sprintf("%s\nRun '%s --help' for usage.", e.text, e.path)
 }
 
 func usagef(c *cobra.Command, format string, args ...any) error {
@@ -135,7 +139,7 @@ func isUsage(err error) bool {
 	return errors.As(err, &u)
 }
 
-// flagError says what is wrong with a flag, and of one that is not known which is nearest.
+// flagError says what is wrong with a flag, and names the nearest one to an unknown flag.
 func flagError(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
@@ -149,7 +153,8 @@ func flagError(c *cobra.Command, err error) error {
 	return usagef(c, "%v", err)
 }
 
-// noArguments refuses stray words; on a command with subcommands they are an unknown one, so it names the nearest.
+// noArguments refuses stray words. On a command with subcommands the first is taken for an unknown one, and the nearest is
+// named.
 func noArguments(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

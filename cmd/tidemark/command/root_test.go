@@ -22,7 +22,7 @@ func TestAMistakeInTheCallIsExitCodeTwoAndSaysWhereToLook(t *testing.T) {
 		"topic list --output xml":                `--output is text or json, not "xml"`,
 		"topic create a --config x":              `--config wants NAME=VALUE, got "x"`,
 		"topic alter a":                          "nothing to change: give --config, --unset or --partitions",
-		"topic alter a --config x=1 --unset x":   "x is to be set and to be taken away",
+		"topic alter a --config x=1 --unset x":   "x is both in --config and in --unset",
 		"topic describe a --config=some":         `--config is own or all, not "some"`,
 		"topic delete-records a":                 "tidemark topic delete-records needs --before",
 		"consume":                                "tidemark consume needs TOPIC",
@@ -55,7 +55,7 @@ func TestAMistakeInTheCallIsExitCodeTwoAndSaysWhereToLook(t *testing.T) {
 			require.Equal(t, ExitUsage, got.Code)
 			require.Empty(t, got.Out)
 			require.Contains(t, got.Err, want)
-			require.Contains(t, got.Err, "--help' for how to call it.")
+			require.Contains(t, got.Err, "--help' for usage.")
 		})
 	}
 }
@@ -117,7 +117,7 @@ func TestAServerThatIsNotThereIsSaidInWords(t *testing.T) {
 	} {
 		got := tidemark(t, "", append(args, "--server", nobody)...)
 		require.Equal(t, ExitFailed, got.Code, "%v", args)
-		require.Contains(t, got.Err, "nothing listens at ["+nobody+"]; start a server with 'tidemark serve', or name another with --server")
+		require.Contains(t, got.Err, "nothing listens at "+nobody+"; start a server with 'tidemark serve', or name another with --server")
 	}
 }
 

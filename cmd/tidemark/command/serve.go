@@ -23,11 +23,11 @@ func newServe() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a server on this machine",
-		Long: `Run a server. With no flags it keeps its data in ./tidemark-data, listens for Kafka clients on 127.0.0.1:9092 and
-for health and metrics on 127.0.0.1:9180, and prints where to connect. SIGTERM or Ctrl-C stops it cleanly.
+		Long: `Run a server. With no flags it keeps its data in ./tidemark-data, listens for Kafka clients on 127.0.0.1:9092, serves
+health and metrics on 127.0.0.1:9180, and prints where to connect. SIGTERM or Ctrl-C stops it cleanly.
 
-Settings come from flags, TIDEMARK_* environment variables and the --config file, in that order of strength;
-'tidemark config' prints the result. Beside the flags below there is one for each of Kafka's keys that it lists.`,
+Settings come from flags, then TIDEMARK_* environment variables, then the --config file: the first that has a setting wins.
+'tidemark config' prints the result. Every key that it lists is a flag too, also those that are not shown here.`,
 		Example: `  tidemark serve
   tidemark serve --data-dir /var/lib/tidemark --kafka-listen 0.0.0.0:9092 --kafka-advertise broker1:9092 --insecure-listen
   tidemark serve --topic-default retention.ms=86400000`,
@@ -80,7 +80,7 @@ func serve(ctx context.Context, loaded *config.Loaded, out, errOut io.Writer) er
 	return errors.Join(n.Err(), n.Close(closing))
 }
 
-// unservedKeys are the keys that somebody gave a value for a part that this version does not have.
+// unservedKeys are the keys that were set but belong to a part that this version does not have.
 func unservedKeys(loaded *config.Loaded) []string {
 	var keys []string
 	for _, v := range loaded.Values {
@@ -107,7 +107,7 @@ func announce(out io.Writer, server config.Server, n *node.Node) {
 	fmt.Fprintln(out, "ready")
 }
 
-// newLogger makes the server's logger of its settings, and what it goes by.
+// newLogger makes the server's logger, and the level by which it can be changed while the server runs.
 func newLogger(w io.Writer, server config.Server) (*slog.Logger, *slog.LevelVar, error) {
 	level := new(slog.LevelVar)
 	if err := level.UnmarshalText([]byte(server.LogLevel)); err != nil {

@@ -27,9 +27,9 @@ func explainStart(server config.Server, err error) error {
 			server.DataDir, err)
 	case errors.As(err, &exposed):
 		return fmt.Errorf("%s can be reached from other machines, and whoever reaches it can read and write everything; "+
-			"listen on loopback, or say that you mean it with --insecure-listen", exposed.Address)
+			"listen on loopback, or confirm with --insecure-listen", exposed.Address)
 	case errors.As(err, &store): // before the addresses: a bucket may be one that cannot be connected to
-		return fmt.Errorf("%w; mend it, name another with --store (file:///DIR is a directory), or leave --store out", err)
+		return fmt.Errorf("%w; fix it, name another with --store (file:///DIR is a directory), or leave --store out", err)
 	case errors.As(err, &wrong):
 		return fmt.Errorf("%w; name that one with --store, or copy all of its objects here", err)
 	case errors.As(err, &listening):
@@ -46,7 +46,7 @@ func explainTaking(dir string, err error) error {
 	var cause syscall.Errno
 	switch {
 	case errors.Is(err, vfs.ErrLocked):
-		return fmt.Errorf("%w: stop the server that has %s first", err, dir)
+		return fmt.Errorf("%w: stop the server that uses %s first", err, dir)
 	case errors.As(err, &file) && errors.As(err, &cause):
 		return explainDirectory(dir, file.Path, cause, err)
 	}
@@ -66,13 +66,13 @@ func explainListen(server config.Server, failed *net.OpError, err error) error {
 		return fmt.Errorf("%s is taken by another process; stop it, or choose another address with %s (port 0 picks a free "+
 			"one): %w", address, flag, err)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return fmt.Errorf("%s is no address of this machine; choose one that is with %s, or all of them with 0.0.0.0, and say with "+
-			"--kafka-advertise what clients are to be told: %w", address, flag, err)
+		return fmt.Errorf("%s is not an address of this machine; listen on one that is, or on 0.0.0.0 for all of them, with %s, and "+
+			"tell clients where to connect with --kafka-advertise: %w", address, flag, err)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("no permission to listen on %s: ports below 1024 are for privileged users on most systems; choose "+
+		return fmt.Errorf("no permission to listen on %s: most systems reserve ports below 1024 for privileged users; choose "+
 			"another with %s: %w", address, flag, err)
 	case errors.As(err, &lookup):
-		return fmt.Errorf("the name %s to listen on is not known here; choose an address of this machine with --kafka-listen or "+
+		return fmt.Errorf("the name %s does not resolve here; listen on an address of this machine with --kafka-listen or "+
 			"--http-listen: %w", lookup.Name, err)
 	}
 	return err
@@ -90,22 +90,22 @@ func listenFlag(server config.Server, address string) string {
 func explainDirectory(dir, file string, cause syscall.Errno, err error) error {
 	switch cause {
 	case syscall.EACCES, syscall.EPERM:
-		return fmt.Errorf("no permission for what is needed in the data directory %s; mend its owner or mode, or name another "+
-			"with --data-dir: %w", dir, err)
+		return fmt.Errorf("no permission in the data directory %s; fix its owner or mode, or name another with --data-dir: %w",
+			dir, err)
 	case syscall.ENOTDIR, syscall.EEXIST:
-		return fmt.Errorf("%s is no directory; name another with --data-dir: %w", dir, err)
+		return fmt.Errorf("%s is not a directory; name another with --data-dir: %w", dir, err)
 	case syscall.ENOENT, syscall.ELOOP, syscall.ENAMETOOLONG:
-		return fmt.Errorf("the data directory %s cannot be made: nothing can be created at %s; name another place with --data-dir: %w",
+		return fmt.Errorf("the data directory %s cannot be created: nothing can be created at %s; name another with --data-dir: %w",
 			dir, file, err)
 	case syscall.EROFS:
 		return fmt.Errorf("the data directory %s is on a file system that is mounted read-only; mount it for writing, or name another "+
-			"place with --data-dir: %w", dir, err)
+			"with --data-dir: %w", dir, err)
 	case syscall.ENOSPC, syscall.EDQUOT:
-		return fmt.Errorf("no space is left for the data directory %s; make room on its disk, or name another place with --data-dir: %w",
+		return fmt.Errorf("no space is left for the data directory %s; free some on its disk, or name another with --data-dir: %w",
 			dir, err)
 	case syscall.EIO:
-		return fmt.Errorf("the disk under the data directory %s fails at %s; look at the kernel's log, and do not write to it before it "+
-			"is mended: %w", dir, file, err)
+		return fmt.Errorf("the disk under the data directory %s fails at %s; look at the kernel's log, and write nothing to the disk "+
+			"until it is fixed: %w", dir, file, err)
 	}
 	return err
 }

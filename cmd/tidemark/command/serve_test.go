@@ -85,13 +85,13 @@ func TestServeSaysWhyItCannotStart(t *testing.T) {
 		"the directory is in use": {[]string{"--data-dir", used, "--kafka-listen", "127.0.0.1:0", "--http-listen", "off"},
 			"another process has the data directory " + used + " open; stop it, or name another with --data-dir"},
 		"the directory is a file": {[]string{"--data-dir", file, "--kafka-listen", "127.0.0.1:0", "--http-listen", "off"},
-			file + " is no directory; name another with --data-dir"},
+			file + " is not a directory; name another with --data-dir"},
 		"the directory cannot be made": {[]string{"--data-dir", "/proc/nope", "--kafka-listen", "127.0.0.1:0", "--http-listen", "off"},
-			"the data directory /proc/nope cannot be made: nothing can be created at /proc/nope; name another place with --data-dir"},
+			"the data directory /proc/nope cannot be created: nothing can be created at /proc/nope; name another with --data-dir"},
 		"the address is another machine's": {[]string{"--kafka-listen", "192.0.2.1:9092", "--insecure-listen", "--http-listen", "off"},
-			"192.0.2.1:9092 is no address of this machine; choose one that is with --kafka-listen, or all of them with 0.0.0.0"},
+			"192.0.2.1:9092 is not an address of this machine; listen on one that is, or on 0.0.0.0 for all of them, with --kafka-listen"},
 		"the HTTP address is another machine's": {[]string{"--kafka-listen", "127.0.0.1:0", "--insecure-listen", "--http-listen", "192.0.2.1:80"},
-			"192.0.2.1:80 is no address of this machine; choose one that is with --http-listen"},
+			"192.0.2.1:80 is not an address of this machine; listen on one that is, or on 0.0.0.0 for all of them, with --http-listen"},
 		"others could reach the second": {[]string{"--kafka-listen", "127.0.0.1:0", "--kafka-listen", "192.0.2.1:0", "--http-listen", "off"},
 			"192.0.2.1:0 can be reached from other machines, and whoever reaches it can read and write everything"},
 		"others could reach it": {[]string{"--kafka-listen", "0.0.0.0:0", "--http-listen", "off"},
@@ -112,8 +112,8 @@ func TestAStoreThatCannotBeUsedKeepsTheServerFromStarting(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for store, want := range map[string]string{
 		"s3://bucket?secret_key=abc": `opening the object store: the object store cannot be used: open object store s3://bucket: ` +
-			`open bucket s3://bucket: unknown query parameter "secret_key"; mend it, name another with --store (file:///DIR is a directory), or leave --store out`,
-		"file://" + file: "not a directory; mend it",
+			`open bucket s3://bucket: unknown query parameter "secret_key"; fix it, name another with --store (file:///DIR is a directory), or leave --store out`,
+		"file://" + file: "not a directory; fix it",
 	} {
 		got := tidemark(t, "", "serve", "--data-dir", filepath.Join(t.TempDir(), "d"), "--kafka-listen", "127.0.0.1:0",
 			"--http-listen", "off", "--store", store)
@@ -163,7 +163,7 @@ topic-patterns:
 func TestDemoVerifiesEverythingAndLeavesNothingBehind(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	out := done(t, "", "demo", "--records", "2000")
-	require.Contains(t, out, "every one of the 2,000 records came back once, in order, with its bytes")
+	require.Contains(t, out, "2,000 records came back exactly once, in order and unchanged")
 	require.Contains(t, out, "one record at a time: acknowledged in p50 ")
 	left, err := os.ReadDir(os.TempDir())
 	require.NoError(t, err)
@@ -172,7 +172,7 @@ func TestDemoVerifiesEverythingAndLeavesNothingBehind(t *testing.T) {
 
 func TestDemoOfOneRecordWorks(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	require.Contains(t, done(t, "", "demo", "-n", "1"), "every one of the 1 records")
+	require.Contains(t, done(t, "", "demo", "-n", "1"), "1 record came back exactly once")
 }
 
 func TestAnInterruptedDemoLeavesNothingBehind(t *testing.T) {
@@ -180,7 +180,7 @@ func TestAnInterruptedDemoLeavesNothingBehind(t *testing.T) {
 	out, errs, stop := background(t, "demo", "--records", "1000000000")
 	out.waitFor(t, "topic demo")
 	require.Equal(t, ExitOK, stop(), errs.String())
-	require.Contains(t, out.String(), "interrupted; the server is stopped and nothing is left behind")
+	require.Contains(t, out.String(), "interrupted; the server was stopped and its data removed")
 	left, err := os.ReadDir(os.TempDir())
 	require.NoError(t, err)
 	require.Empty(t, left)
@@ -208,16 +208,16 @@ func TestWhatTheSystemRefusesIsSaidInWordsWithWhatToDoNext(t *testing.T) {
 		err  error
 		want string
 	}{
-		{atFile(syscall.EPERM), "no permission for what is needed in the data directory /var/lib/tidemark; mend its owner or mode"},
-		{atFile(syscall.ELOOP), "the data directory /var/lib/tidemark cannot be made: nothing can be created at /var/lib; name another place"},
-		{atFile(syscall.EROFS), "is on a file system that is mounted read-only; mount it for writing, or name another place"},
-		{atFile(syscall.ENOSPC), "no space is left for the data directory /var/lib/tidemark; make room on its disk"},
+		{atFile(syscall.EPERM), "no permission in the data directory /var/lib/tidemark; fix its owner or mode"},
+		{atFile(syscall.ELOOP), "the data directory /var/lib/tidemark cannot be created: nothing can be created at /var/lib; name another"},
+		{atFile(syscall.EROFS), "is on a file system that is mounted read-only; mount it for writing, or name another"},
+		{atFile(syscall.ENOSPC), "no space is left for the data directory /var/lib/tidemark; free some on its disk"},
 		{atFile(syscall.EIO), "the disk under the data directory /var/lib/tidemark fails at /var/lib; look at the kernel's log"},
-		{atPort(80, syscall.EACCES), "no permission to listen on 127.0.0.1:80: ports below 1024 are for privileged users on most systems; " +
+		{atPort(80, syscall.EACCES), "no permission to listen on 127.0.0.1:80: most systems reserve ports below 1024 for privileged users; " +
 			"choose another with --kafka-listen"},
 		{atPort(81, syscall.EACCES), "choose another with --http-listen"},
 		{&net.OpError{Op: "listen", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "nowhere.invalid", IsNotFound: true}},
-			"the name nowhere.invalid to listen on is not known here; choose an address of this machine"},
+			"the name nowhere.invalid does not resolve here; listen on an address of this machine"},
 	} {
 		got := explainStart(server, fmt.Errorf("node: %w", test.err))
 		require.ErrorContains(t, got, test.want)
@@ -231,7 +231,7 @@ func TestWhatTheSystemRefusesIsSaidInWordsWithWhatToDoNext(t *testing.T) {
 func TestADirectoryThatMayNotBeReadIsSaidInWords(t *testing.T) {
 	denied := &fs.PathError{Op: "open", Path: "/var/lib/tidemark/.lock", Err: syscall.EACCES}
 	err := explainStart(config.Server{DataDir: "/var/lib/tidemark"}, fmt.Errorf("node: opening the data directory: %w", denied))
-	require.EqualError(t, err, "no permission for what is needed in the data directory /var/lib/tidemark; mend its owner or mode, "+
+	require.EqualError(t, err, "no permission in the data directory /var/lib/tidemark; fix its owner or mode, "+
 		"or name another with --data-dir: node: opening the data directory: open /var/lib/tidemark/.lock: permission denied")
 	require.ErrorIs(t, err, fs.ErrPermission)
 }

@@ -18,17 +18,17 @@ func newTopicAlter(client *clientFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "alter TOPIC...",
 		Short: "Change the settings of topics, or give them more partitions",
-		Long: `Change the settings of topics, or give them more partitions. Other settings stay as they are; a change takes effect
-without a restart. Partitions can only become more, and keys then go to other partitions than before.`,
+		Long: `Change the settings of topics, or give them more partitions. Other settings stay as they are, and changes take effect
+without a restart. A topic cannot lose partitions, and after it gains some, keys map to other partitions than before.`,
 		Example: `  tidemark topic alter orders --config retention.ms=3600000
   tidemark topic alter orders --unset retention.ms
   tidemark topic alter orders --partitions 24 --dry-run`,
 		Args:              atLeastOne("TOPIC"),
 		ValidArgsFunction: client.completeTopics,
 	}
-	c.Flags().StringArrayVarP(&set, "config", "c", nil, "a setting, `NAME=VALUE`; may be repeated")
-	c.Flags().StringArrayVar(&unset, "unset", nil, "take the setting `NAME` away, so that its default holds; may be repeated")
-	c.Flags().IntVarP(&partitions, "partitions", "p", 0, "how many partitions to have")
+	addChangeFlags(c, &set, &unset)
+	c.Flags().IntVarP(&partitions, "partitions", "p", 0, "how many partitions the topic is to have")
+	nameValue(c.Flags(), "partitions", "N")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "check everything, change nothing")
 	output := addOutputFlag(c)
 	c.RunE = func(c *cobra.Command, names []string) error {
@@ -58,7 +58,14 @@ without a restart. Partitions can only become more, and keys then go to other pa
 	return c
 }
 
-// settingChanges reads the flags of what to set and what to take away.
+// addChangeFlags adds the flags that set and unset settings, for [settingChanges] to read.
+func addChangeFlags(c *cobra.Command, set, unset *[]string) {
+	c.Flags().StringArrayVarP(set, "config", "c", nil, "change a setting; may be repeated")
+	nameValue(c.Flags(), "config", "NAME=VALUE")
+	c.Flags().StringArrayVar(unset, "unset", nil, "remove the setting `NAME`, so that its default applies; may be repeated")
+}
+
+// settingChanges reads the flags of what to set and what to unset.
 func settingChanges(c *cobra.Command, set, unset []string) ([]kadm.AlterConfig, error) {
 	settings, err := parseSettings(c, set)
 	if err != nil {
@@ -73,7 +80,7 @@ func settingChanges(c *cobra.Command, set, unset []string) ([]kadm.AlterConfig, 
 			return nil, usagef(c, "--unset wants only a name, got %q", name)
 		}
 		if _, both := settings[name]; both {
-			return nil, usagef(c, "%s is to be set and to be taken away", name)
+			return nil, usagef(c, "%s is both in --config and in --unset", name)
 		}
 		changes = append(changes, kadm.AlterConfig{Op: kadm.DeleteConfig, Name: name})
 	}
@@ -124,7 +131,7 @@ func (a *alteration) settings(ctx context.Context, changes []kadm.AlterConfig, n
 func (a *alteration) noteSettings(name string, changes []kadm.AlterConfig) {
 	for _, change := range changes {
 		if change.Op == kadm.DeleteConfig {
-			a.note(name, "taken away "+change.Name, fmt.Sprintf("taken %s away from %s", change.Name, name))
+			a.note(name, "taken away "+change.Name, fmt.Sprintf("unset %s on %s", change.Name, name))
 			continue
 		}
 		set := fmt.Sprintf("set %s=%s", change.Name, *change.Value)
@@ -148,7 +155,7 @@ func (a *alteration) partitions(ctx context.Context, partitions int, names []str
 			continue
 		}
 		given := plural(partitions, "partition")
-		a.note(r.Topic, "given "+given, "given "+r.Topic+" "+given)
+		a.note(r.Topic, "given "+given, "raised "+r.Topic+" to "+given)
 	}
 	return failures
 }

@@ -11,7 +11,22 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// topicSetting is one setting of a topic as the server tells it.
+// addShowSettingsFlag adds the flag that asks for settings: --config for those of the topic's or node's own, --config=all
+// for all of them. The caller checks the word with [checkShowSettings].
+func addShowSettingsFlag(c *cobra.Command, settings *string) {
+	c.Flags().StringVarP(settings, "config", "c", "", "show settings too")
+	nameValue(c.Flags(), "config", "own|all")
+	c.Flags().Lookup("config").NoOptDefVal = "own"
+}
+
+func checkShowSettings(c *cobra.Command, settings string) error {
+	if settings != "" && settings != "own" && settings != "all" {
+		return usagef(c, "--config is own or all, not %q", settings)
+	}
+	return nil
+}
+
+// topicSetting is one setting of a topic as the server reports it.
 type topicSetting struct {
 	Name   string  `json:"name"`
 	Value  *string `json:"value"` // null when it is a secret

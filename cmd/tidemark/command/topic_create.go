@@ -26,8 +26,10 @@ func newTopicCreate(client *clientFlags) *cobra.Command {
 
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	c.Flags().Int32VarP(&partitions, "partitions", "p", -1, "partitions of each topic; -1 is the server's default")
-	c.Flags().StringArrayVarP(&configs, "config", "c", nil, "a topic setting, `NAME=VALUE`; may be repeated")
+	c.Flags().Int32VarP(&partitions, "partitions", "p", -1, "how many partitions each topic gets; -1 is the server's default")
+	nameValue(c.Flags(), "partitions", "N")
+	c.Flags().StringArrayVarP(&configs, "config", "c", nil, "a setting of the topics; may be repeated")
+	nameValue(c.Flags(), "config", "NAME=VALUE")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "check everything, create nothing")
 	output := addOutputFlag(c)
 	c.RunE = func(c *cobra.Command, names []string) error {
@@ -112,7 +114,7 @@ func (b sizeBound) text(partitions int32) string {
 }
 
 func reportCreated(c *cobra.Command, created kadm.CreateTopicResponses, asJSON, dryRun bool) error {
-	var rows []createdTopic
+	rows := []createdTopic{}
 	var failures []error
 	for _, name := range slices.Sorted(maps.Keys(created)) { // the library sorts by the id, which is random
 		t := created[name]

@@ -12,7 +12,7 @@ func newTopicDelete(client *clientFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "delete TOPIC...",
 		Short:   "Delete topics and all their records",
-		Long:    "Delete topics and all their records. It takes effect at once and cannot be undone.",
+		Long:    "Delete topics and all their records, at once. Deleting cannot be undone.",
 		Example: "  tidemark topic delete orders",
 		Args:    atLeastOne("TOPIC"),
 

@@ -3,6 +3,8 @@ package command
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,10 +25,11 @@ func newTopicDeleteRecords(client *clientFlags) *cobra.Command {
 	var execute bool
 	c := &cobra.Command{
 		Use:   "delete-records TOPIC",
-		Short: "Delete the records of a topic that are before a place",
-		Long: `Delete the records of a topic that are before a place. Without --execute it only says what would go. It cannot be undone.
+		Short: "Delete the records of a topic before an offset or a time",
+		Long: `Delete the records of a topic before a PLACE. Without --execute nothing changes: the command shows what would be deleted.
+Deleting cannot be undone.
 
-The place is one of: ` + placeHelp,
+` + placeHelp,
 		Example: `  tidemark topic delete-records orders --before -7d
   tidemark topic delete-records orders --before 4711 --partition 3 --execute
   tidemark topic delete-records orders --before end --execute`,
@@ -34,8 +37,9 @@ The place is one of: ` + placeHelp,
 		ValidArgsFunction: onlyFirst(client.completeTopics),
 	}
 	c.Flags().StringVar(&before, "before", "", "`PLACE` of the first record to keep")
-	c.Flags().Int32SliceVarP(&partitions, "partition", "p", nil, "partitions to delete from, `N,...`; all unless given")
-	c.Flags().BoolVar(&execute, "execute", false, "do it")
+	c.Flags().Int32SliceVarP(&partitions, "partition", "p", nil, "partitions to delete from (default all)")
+	nameValue(c.Flags(), "partition", "N,...")
+	c.Flags().BoolVar(&execute, "execute", false, executeHelp)
 	output := addOutputFlag(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		asJSON, err := output.json(c)
@@ -66,15 +70,6 @@ The place is one of: ` + placeHelp,
 		return dryRunNote(c, execute, "deleted")
 	}
 	return c
-}
-
-// dryRunNote says after a table that nothing was done.
-func dryRunNote(c *cobra.Command, executed bool, what string) error {
-	if executed {
-		return nil
-	}
-	_, err := fmt.Fprintf(c.ErrOrStderr(), "nothing was %s; add --execute to do it\n", what)
-	return err
 }
 
 func deleteRecords(
@@ -108,7 +103,7 @@ func deleteRecords(
 	}
 	rows := []trimmedPartition{}
 	remove := kadm.Offsets{}
-	for _, p := range sortedKeys(readable) {
+	for _, p := range slices.Sorted(maps.Keys(readable)) {
 		e := readable[p]
 		first := min(max(offsets[p], e.Start), e.End)
 		rows = append(rows, trimmedPartition{Partition: p, Start: e.Start, Before: first, Records: first - e.Start})

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -38,21 +40,20 @@ func newTopicDescribe(client *clientFlags) *cobra.Command {
 		Use:   "describe TOPIC...",
 		Short: "Show the partitions of topics, the offsets that can be read, and settings",
 		Example: `  tidemark topic describe orders
-  tidemark topic describe orders --config        the settings that it sets itself
+  tidemark topic describe orders --config        the settings that the topic sets itself
   tidemark topic describe orders --config=all    all settings, and where each comes from`,
 		Args:              atLeastOne("TOPIC"),
 		ValidArgsFunction: client.completeTopics,
 	}
-	c.Flags().StringVarP(&settings, "config", "c", "", "settings too: `own|all`")
-	c.Flags().Lookup("config").NoOptDefVal = "own"
+	addShowSettingsFlag(c, &settings)
 	output := addOutputFlag(c)
 	c.RunE = func(c *cobra.Command, names []string) error {
 		asJSON, err := output.json(c)
 		if err != nil {
 			return err
 		}
-		if settings != "" && settings != "own" && settings != "all" {
-			return usagef(c, "--config is own or all, not %q", settings)
+		if err := checkShowSettings(c, settings); err != nil {
+			return err
 		}
 		kc, err := client.connect(c.Context())
 		if err != nil {
@@ -96,11 +97,11 @@ func describeTopics(ctx context.Context, kc *kgo.Client, names []string) ([]desc
 		if err != nil {
 			return nil, err
 		}
-		starts, err := askOffsets(ctx, kc, name, sortedKeys(about.Partitions), earliestTime, false)
+		starts, err := askOffsets(ctx, kc, name, slices.Sorted(maps.Keys(about.Partitions)), earliestTime, false)
 		if err != nil {
 			return nil, err
 		}
-		ends, err := askOffsets(ctx, kc, name, sortedKeys(about.Partitions), latestTime, false)
+		ends, err := askOffsets(ctx, kc, name, slices.Sorted(maps.Keys(about.Partitions)), latestTime, false)
 		if err != nil {
 			return nil, err
 		}

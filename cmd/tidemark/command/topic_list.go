@@ -26,8 +26,8 @@ func newTopicList(client *clientFlags) *cobra.Command {
   tidemark topic list --config retention.ms --config tidemark.flush`,
 		Args: noArguments,
 	}
-	c.Flags().BoolVar(&internal, "internal", false, "internal topics too")
-	c.Flags().StringArrayVarP(&settings, "config", "c", nil, "show the value of this setting, `NAME`; may be repeated")
+	c.Flags().BoolVar(&internal, "internal", false, "list internal topics too")
+	c.Flags().StringArrayVarP(&settings, "config", "c", nil, "show the value of the setting `NAME`; may be repeated")
 	output := addOutputFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		asJSON, err := output.json(c)

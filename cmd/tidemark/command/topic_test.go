@@ -79,10 +79,10 @@ func TestSettingsOfATopicAreShownAndAltered(t *testing.T) {
 	require.Contains(t, run("topic", "describe", "orders", "--config", "-o", "json"),
 		`"name": "retention.ms",`+"\n"+`        "value": "5000",`)
 	require.Regexp(t, `RETENTION\.MS\norders  2  .* 5000\n$`, run("topic", "list", "-c", "retention.ms"))
-	require.Equal(t, "would have taken retention.ms away from orders\n", run("topic", "alter", "orders", "--unset", "retention.ms", "--dry-run"))
-	require.Equal(t, "taken retention.ms away from orders\n", run("topic", "alter", "orders", "--unset", "retention.ms"))
+	require.Equal(t, "would have unset retention.ms on orders\n", run("topic", "alter", "orders", "--unset", "retention.ms", "--dry-run"))
+	require.Equal(t, "unset retention.ms on orders\n", run("topic", "alter", "orders", "--unset", "retention.ms"))
 	require.Contains(t, run("topic", "describe", "orders", "--config"), "no settings of its own\n")
-	require.Equal(t, "given orders 5 partitions\n", run("topic", "alter", "orders", "-p", "5"))
+	require.Equal(t, "raised orders to 5 partitions\n", run("topic", "alter", "orders", "-p", "5"))
 	require.Regexp(t, `orders  5 `, run("topic", "list"))
 	golden(t, "topic-alter.json", run("topic", "alter", "orders", "-c", "retention.ms=1", "-p", "6", "-o", "json"))
 	require.Equal(t, "[\n  {\n    \"name\": \"orders\",\n    \"done\": \"deleted\"\n  }\n]\n", run("topic", "delete", "orders", "-o", "json"))

@@ -39,7 +39,7 @@ func readBuildInfo() buildInfo {
 func newVersion() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "version",
-		Short: "Print what this binary is",
+		Short: "Print the version of this binary",
 		Example: `  tidemark version
   tidemark version --output json`,
 		Args: noArguments,

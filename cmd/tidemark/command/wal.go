@@ -20,7 +20,7 @@ import (
 func newWAL() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "wal",
-		Short: "Look into the write-ahead logs of a bucket, and drop what was kept of damaged ones",
+		Short: "Print the write-ahead logs of a bucket, and drop what was kept of damaged ones",
 		Example: `  tidemark wal dump ./bucket
   tidemark wal dump 's3://bucket?region=eu-central-1' --node 5
   tidemark wal drop-salvaged 's3://bucket?region=eu-central-1'`,
@@ -35,20 +35,20 @@ func newWALDump() *cobra.Command {
 	var only walSelection
 	c := &cobra.Command{
 		Use:   "dump URL",
-		Short: "Print the write-ahead logs of a bucket, object by object in their order",
-		Long: `Print the write-ahead log of every node in a bucket: its objects in the order of epoch and place, with header, trim,
-fences and every frame. Checksums are verified, and headers held against the keys; what is wrong is shown in its place, and
-the exit code is 1. Nothing is written, so it is safe on the bucket of a running server; objects that the server removes
-meanwhile are told as gone.
+		Short: "Print the write-ahead logs of a bucket, object by object in order",
+		Long: `Print the write-ahead log of every node in a bucket: its objects in the order of epoch and position, with header, trim,
+fences and every frame. Checksums are verified and headers are checked against keys; damage is shown where it is, and the
+exit code is then 1. Nothing is written, so the command is safe on the bucket of a running server; objects that the server
+removes meanwhile are listed as gone.
 
-URL is a directory, or s3://BUCKET, gs://BUCKET, azblob://CONTAINER, each with /PREFIX if the logs lie below one.`,
+URL is a directory, s3://BUCKET, gs://BUCKET or azblob://CONTAINER, followed by /PREFIX if the logs are below one.`,
 		Example: `  tidemark wal dump ./bucket
   tidemark wal dump 's3://bucket?region=eu-central-1' --node 5 --epoch 12 --output json`,
 		Args: exactly("URL"),
 	}
-	c.Flags().StringVar(&only.cluster, "cluster", "", "only this cluster's logs; `ID`")
-	c.Flags().Int64Var(&only.node, "node", -1, "only this node's log; `ID`")
-	c.Flags().Int64Var(&only.epoch, "epoch", -1, "only objects of this node epoch; `EPOCH`")
+	c.Flags().StringVar(&only.cluster, "cluster", "", "print only the logs of the cluster `ID`")
+	c.Flags().Int64Var(&only.node, "node", -1, "print only the log of the node `ID`; -1 is every node")
+	c.Flags().Int64Var(&only.epoch, "epoch", -1, "print only objects of this node `EPOCH`; -1 is every epoch")
 	output := addOutputFlag(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		asJSON, err := output.json(c)
@@ -65,7 +65,7 @@ URL is a directory, or s3://BUCKET, gs://BUCKET, azblob://CONTAINER, each with /
 			return err
 		}
 		if len(found) == 0 {
-			return fmt.Errorf("%s holds no object of a write-ahead log that was asked for", store)
+			return fmt.Errorf("%s holds no such object of a write-ahead log", store)
 		}
 		return dumpObjects(c, asJSON, func(d *objectDump) error {
 			for _, w := range found {

@@ -28,7 +28,7 @@ func TestWhatWasKeptOfDamagedLogsIsToldAndDroppedOnDemand(t *testing.T) {
 
 	checked := done(t, "", "check", "--store", "file://"+bucket, "--data-dir", dir)
 	require.Contains(t, checked, `waste: kept of a damaged log, node 5, key "`+prefix+`": 2 object(s) of 2000 byte(s) in all, kept since `)
-	require.Contains(t, checked, "  ok  cluster tm-1  0 stream(s)  headers and indexes read  damage 0  waste 2\n")
+	require.Contains(t, checked, "  ok  cluster tm-1  0 streams  headers and indexes read  damage 0  waste 2\n")
 
 	told := done(t, "", "wal", "drop-salvaged", bucket)
 	require.Contains(t, told, prefix)

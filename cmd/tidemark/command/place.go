@@ -1,12 +1,16 @@
 package command
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // place is where a reader begins or ends, or where a group is set to: the same words everywhere.
@@ -25,10 +29,13 @@ const (
 	atTime    placeKind = 5 // the first record that is not older
 )
 
-// placeHelp says what words a place may be, for help texts.
-const placeHelp = `start or earliest, end or latest, an offset (4711), that many records before the end (-10), an age (-1h, -7d),
-now, a time (2026-01-31, 2026-01-31T08:00, 2026-01-31T08:00:00Z; local unless it names a zone) or milliseconds since
-1970 (@1769846400000). A time stands for the first record that is not older.`
+// placeHelp says what a PLACE may be, for help texts.
+const placeHelp = `A PLACE is ` + placeWords
+
+// placeWords are the ways to write a place.
+const placeWords = `start or earliest, end or latest, an offset (4711), a number of records before the end (-10), an age
+(-1h, -7d), now, a time (2026-01-31, 2026-01-31T08:00, 2026-01-31T08:00:00Z; local unless it names a zone) or milliseconds
+since 1970 (@1769846400000). A time stands for the first record that is not older.`
 
 // parsePlace reads the value of a flag that takes a place.
 func parsePlace(c *cobra.Command, flag, word string, now time.Time) (place, error) {
@@ -47,7 +54,7 @@ func parsePlace(c *cobra.Command, flag, word string, now time.Time) (place, erro
 	if ms, ok := parseTime(word, now); ok {
 		return place{kind: atTime, n: ms}, nil
 	}
-	return place{}, usagef(c, "--%s cannot be %q: it is %s", flag, word, strings.ReplaceAll(placeHelp, "\n", " "))
+	return place{}, usagef(c, "--%s cannot be %q: it is %s", flag, word, strings.ReplaceAll(placeWords, "\n", " "))
 }
 
 // timeLayouts are the ways to write a time, tried in this order.
@@ -88,10 +95,49 @@ func parseAge(word string) (time.Duration, bool) {
 	return age, err == nil && age >= 0
 }
 
-// plural is a count with its noun.
-func plural[N ~int | ~int32 | ~int64](n N, noun string) string {
-	if n == 1 {
-		return "1 " + noun
+// resolve turns a place into an offset in each partition. A place that is itself an offset is taken as it is, even outside
+// of what can be read; every other resolves to what can be read.
+func (p place) resolve(ctx context.Context, kc *kgo.Client, topic string, readable map[int32]extent) (map[int32]int64, error) {
+	out := make(map[int32]int64, len(readable))
+	for partition, e := range readable {
+		switch p.kind {
+		case atStart:
+			out[partition] = e.Start
+		case atEnd:
+			out[partition] = e.End
+		case atOffset:
+			out[partition] = p.n
+		case beforeEnd:
+			out[partition] = max(e.Start, e.End-p.n)
+		}
 	}
-	return fmt.Sprintf("%s %ss", count(n), noun)
+	if p.kind != atTime {
+		return out, nil
+	}
+	found, err := listOffsets(ctx, kc, topic, slices.Sorted(maps.Keys(readable)), p.n, false)
+	if err != nil {
+		return nil, err
+	}
+	for partition, e := range readable {
+		out[partition] = e.End
+		if at := found[partition]; at >= 0 {
+			out[partition] = min(max(at, e.Start), e.End)
+		}
+	}
+	return out, nil
+}
+
+// checkOffset refuses an offset that no partition has reached, rather than wait for it in silence.
+func checkOffset(topic string, p place, readable map[int32]extent) error {
+	if p.kind != atOffset {
+		return nil
+	}
+	var furthest int64
+	for _, e := range readable {
+		furthest = max(furthest, e.End)
+	}
+	if p.n > furthest {
+		return fmt.Errorf("topic %q: offset %d is beyond the end, which is %d", topic, p.n, furthest)
+	}
+	return nil
 }

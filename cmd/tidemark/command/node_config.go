@@ -1,0 +1,152 @@
+package command
+
+import (
+	"maps"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/tidemark-io/tidemark/config"
+	"github.com/tidemark-io/tidemark/node"
+)
+
+// nodeSettings are the keys as a node takes them.
+func nodeSettings(s config.Server, l limits) node.Config {
+	return node.Config{
+		DataDir:                  s.DataDir,
+		NodeID:                   s.NodeID,
+		Kafka:                    kafkaListeners(s),
+		HTTP:                     s.HTTPListen,
+		InsecureListen:           s.InsecureListen,
+		MetaStore:                metaStore(s),
+		Store:                    s.Store,
+		MemoryLimit:              l.memory,
+		TopicDefaults:            topicDefaults(s),
+		TopicPatterns:            topicPatterns(s),
+		NumPartitions:            s.NumPartitions,
+		DefaultReplicationFactor: s.DefaultReplication,
+		DisableAutoCreateTopics:  !s.AutoCreateTopics,
+		DisableDeleteTopics:      !s.DeleteTopic,
+		MaxPartitions:            noneForZero(int(s.MaxPartitions)),
+		DiskReserve:              diskReserve(s.DiskReserve),
+		MaxConnections:           l.connections,
+		MaxConnectionsPerIP:      unlimited(s.MaxConnectionsPerIP),
+		ConnectionsMaxIdle:       idleTime(s.ConnectionsMaxIdle),
+		SocketRequestMaxBytes:    int32(s.SocketRequestMaxBytes),
+		QueuedMaxRequestBytes:    l.requestBytes,
+		FetchMaxBytes:            int32(s.FetchMaxBytes),
+		FetchSessions:            noneForZero(int(s.MaxFetchSessions)),
+		RecoveryThreads:          int(s.NumRecoveryThreads),
+		MaxOpenFiles:             l.openFiles,
+		InitialTaskDelay:         s.InitialTaskDelay,
+		RetentionCheck:           s.RetentionCheckInterval,
+		ProducerCheck:            s.ProducerIDExpirationCheck,
+		ProducerExpiry:           s.ProducerIDExpiration,
+		RecoveryPointCheckpoint:  s.RecoveryPointCheckpointInterval,
+		LogStartCheckpoint:       s.LogStartCheckpointInterval,
+		HighWatermarkCheckpoint:  s.HighWatermarkCheckpointInterval,
+		Groups:                   groupSettings(s),
+		GroupMetrics:             s.GroupMetrics,
+		TraceEndpoint:            s.TraceEndpoint,
+		TraceSampleRatio:         traceRatio(s.TraceRatio),
+		Version:                  version,
+	}
+}
+
+// metaStore are the keys about the metadata log as a node takes them.
+func metaStore(s config.Server) node.MetaStore {
+	return node.MetaStore{URL: s.MetaURL, CACert: s.MetaCACert, Cert: s.MetaCert, Key: s.MetaKey, User: s.MetaUser}
+}
+
+// kafkaListeners puts what is listened on and what clients are told together.
+func kafkaListeners(s config.Server) []node.Listener {
+	var all []node.Listener
+	for i, listen := range s.KafkaListen {
+		l := node.Listener{Listen: listen}
+		if i < len(s.KafkaAdvertise) {
+			l.Advertise = s.KafkaAdvertise[i]
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// groupSettings are the keys about groups as a node takes them.
+func groupSettings(s config.Server) node.GroupConfig {
+	delay := s.GroupInitialDelay
+	if delay == 0 {
+		delay = -1 // node's way to say none
+	}
+	return node.GroupConfig{
+		OffsetsPartitions:     s.OffsetsPartitions,
+		InitialRebalanceDelay: delay,
+		MinSessionTimeout:     s.GroupMinSession,
+		MaxSessionTimeout:     s.GroupMaxSession,
+		MaxSize:               unlimited(s.GroupMaxSize),
+		OffsetsRetention:      time.Duration(s.OffsetsRetentionMinutes) * time.Minute,
+		OffsetsRetentionCheck: s.OffsetsRetentionCheck,
+		OffsetMetadataMax:     int(s.OffsetMetadataMax),
+	}
+}
+
+// topicDefaults are the settings of all topics: those that are given by their own names win over the server's keys that
+// stand for them.
+func topicDefaults(s config.Server) map[string]string {
+	defaults := map[string]string{"max.message.bytes": strconv.FormatInt(s.MessageMaxBytes, 10)}
+	maps.Copy(defaults, s.TopicDefaults)
+	return defaults
+}
+
+func topicPatterns(s config.Server) []node.TopicPattern {
+	var patterns []node.TopicPattern
+	for _, p := range s.TopicPatterns {
+		patterns = append(patterns, node.TopicPattern{Pattern: p.Pattern, Settings: p.Settings})
+	}
+	return patterns
+}
+
+// unlimited turns a count that means no limit into node's way to say so.
+func unlimited(n int32) int {
+	if n == math.MaxInt32 {
+		return 0
+	}
+	return int(n)
+}
+
+// longIdle is as good as forever for a connection.
+const longIdle = 100 * 365 * 24 * time.Hour
+
+// idleTime turns a time that means forever into one that can be added to a clock.
+func idleTime(d time.Duration) time.Duration {
+	if d <= 0 || d > longIdle {
+		return longIdle
+	}
+	return d
+}
+
+// noneForZero turns no limit or none at all into node's way to say so, where 0 is its default.
+func noneForZero(n int) int {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
+// traceRatio turns none into node's way to say so.
+func traceRatio(ratio float64) float64 {
+	if ratio == 0 {
+		return -1
+	}
+	return ratio
+}
+
+// diskReserve turns the numbers for a part of the disk and for none into node's, where they are the other way round.
+func diskReserve(bytes int64) int64 {
+	switch bytes {
+	case -1:
+		return 0
+	case 0:
+		return -1
+	}
+	return bytes
+}
