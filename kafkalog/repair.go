@@ -224,24 +224,28 @@ func (r *Repair) keep() ([]string, error) {
 		return nil, err
 	}
 	for _, step := range r.Steps {
-		var lost *quarantine.Offsets
-		if step.Next > step.First {
-			lost = &quarantine.Offsets{First: step.First, Next: step.Next, Records: step.Records}
-		}
-		switch {
-		case step.Action == FillEnd:
-		case step.Action == CutTail, step.Action == LeaveOut, step.Action == PutRight:
-			err = set.Part(step.File, step.Position, step.Bytes, lost, step.Reason)
-		case step.stays():
-			err = r.copyIfThere(set, step)
-		default:
-			err = set.Move(step.File, lost, step.Reason)
-		}
-		if err != nil {
-			return nil, err
+		if err := r.keepOne(set, step); err != nil {
+			return nil, errors.Join(err, set.Discard())
 		}
 	}
 	return set.Paths(), set.Commit()
+}
+
+// keepOne adds what one step takes out of the log.
+func (r *Repair) keepOne(set *quarantine.Set, step RepairStep) error {
+	var lost *quarantine.Offsets
+	if step.Next > step.First {
+		lost = &quarantine.Offsets{First: step.First, Next: step.Next, Records: step.Records}
+	}
+	switch {
+	case step.Action == FillEnd:
+		return nil
+	case step.Action == CutTail, step.Action == LeaveOut, step.Action == PutRight:
+		return set.Part(step.File, step.Position, step.Bytes, lost, step.Reason)
+	case step.stays():
+		return r.copyIfThere(set, step)
+	}
+	return set.Move(step.File, lost, step.Reason)
 }
 
 // stays reports whether a file must be in its place until the new one takes it: without the one a log would start where it

@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -508,4 +509,26 @@ func TestU08_WhatASegmentSaysOfAbortedTransactionsOutlivesItsRepair(t *testing.T
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 	require.NoError(t, after.env.Close())
+}
+
+func TestU08_ARepairThatHasNoRoomForWhatItKeepsLeavesNothingBehind(t *testing.T) {
+	src, disk := spoilt(t)
+	before := files(t, disk, testDir)
+	kept := 0
+	full := faultfs.New(disk, func(op faultfs.Op) faultfs.Fault {
+		if op.Kind == faultfs.OpWriteAt && strings.Contains(op.Name, quarantine.Dir) {
+			if kept++; kept > 1 {
+				return faultfs.Fault{Err: syscall.ENOSPC}
+			}
+		}
+		return faultfs.Fault{}
+	})
+	plan, err := PlanRepair(full, testDir, RepairOptions{Now: repairClock})
+	require.NoError(t, err)
+	_, err = plan.Apply()
+	require.True(t, vfs.IsNoSpace(err), err)
+	require.Equal(t, before, files(t, disk, testDir))
+	_, err = planned(t, disk, RepairOptions{}).Apply()
+	require.NoError(t, err)
+	requireRepaired(t, disk, src.end)
 }

@@ -225,6 +225,17 @@ func (s *Set) Commit() error {
 	return p.fs.SyncDir(p.of)
 }
 
+// Discard removes what was copied of a set that is not going to be committed, such as one that there is no room for.
+func (s *Set) Discard() error {
+	var errs []error
+	for _, f := range s.manifest.Files {
+		if !slices.Contains(s.moves, f) {
+			errs = append(errs, s.place.remove(f.Name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // Paths returns where the files of the set are, in the order in which they were given.
 func (s *Set) Paths() []string {
 	var paths []string
