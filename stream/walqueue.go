@@ -83,8 +83,9 @@ type walQueue struct {
 	unflushed  int64
 	lastSeal   time.Time
 	sealedOnce bool
-	trim       int64 // goes into the groups that are sealed from now on
-	sealedTrim int64 // is in the newest sealed group
+	gather     walGather // of a log without an interval
+	trim       int64     // goes into the groups that are sealed from now on
+	sealedTrim int64     // is in the newest sealed group
 }
 
 func newWALQueue(limits walLimits, start int64) *walQueue {
@@ -121,7 +122,8 @@ func (q *walQueue) submit(item *walItem, now, proof time.Time) error {
 }
 
 // deadline is when the open group must be sealed; false if there is none (WAL-2 b), or if a group that is stored comes
-// before it: then there is nothing to win by sealing, and the open group may grow.
+// before it: then there is nothing to win by sealing, and the open group may grow. Without an interval it is a little later
+// when others are about to come, see [walGather].
 func (q *walQueue) deadline() (time.Time, bool) {
 	if q.open == nil || !q.mayUpload() {
 		return time.Time{}, false
@@ -129,6 +131,9 @@ func (q *walQueue) deadline() (time.Time, bool) {
 	due := q.lastSeal.Add(q.limits.batchInterval)
 	if !q.sealedOnce || due.Before(q.open.first) {
 		due = q.open.first
+	}
+	if len(q.open.items) < q.gather.expected && due.Before(q.gather.until) {
+		due = q.gather.until
 	}
 	return due, true
 }
@@ -161,6 +166,7 @@ func (q *walQueue) seal(now, proof time.Time) {
 		item.offset = offset
 		offset += int64(FrameLen(item.record))
 	}
+	q.gather.end(len(g.items))
 	q.open, q.sealedTrim = nil, q.trim
 	q.next += Window
 	q.lastSeal, q.sealedOnce = now, true
@@ -202,7 +208,21 @@ func (q *walQueue) finish(g *walGroup, now time.Time) (acked []*walGroup, err er
 		q.unflushed -= head.cost
 		acked = append(acked, head)
 	}
+	if q.limits.batchInterval == 0 && len(q.sealed) == 0 {
+		q.gather.begin(countItems(acked), countItems([]*walGroup{q.open}), now.Sub(q.lastSeal), now)
+	}
 	return acked, nil
+}
+
+// countItems is how many records groups have; nil has none.
+func countItems(groups []*walGroup) int {
+	n := 0
+	for _, g := range groups {
+		if g != nil {
+			n += len(g.items)
+		}
+	}
+	return n
 }
 
 // checkAge refuses a group that was sealed on a proof that has become too old, by either clock: a machine that slept

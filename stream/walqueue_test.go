@@ -259,6 +259,100 @@ func TestWithoutAnIntervalAGroupTakesWhatCameWhileTheOneBeforeItWasStored(t *tes
 	require.Equal(t, []int{1}, q.groups())
 }
 
+// TestWithoutAnIntervalAGroupWaitsForThoseWhoAreAnswered: until as many have come as were there before, for half of the time
+// that the last group took to be stored.
+func TestWithoutAnIntervalAGroupWaitsForThoseWhoAreAnswered(t *testing.T) {
+	limits := testLimits
+	limits.batchInterval = 0
+	q := newQueueAt(t, limits)
+	base := int64(0)
+	add := func(n int) {
+		for range n {
+			q.add(1, base, 57)
+			base++
+		}
+	}
+	store := func() { // the group that is on its way, which takes 40 ms
+		uploads := q.takeUploads()
+		require.Len(t, uploads, 1)
+		q.now = q.now.Add(40 * time.Millisecond)
+		_, err := q.finish(uploads[0], q.now)
+		require.NoError(t, err)
+		q.tick(q.now, q.now)
+	}
+	add(1)
+	add(3)
+	store()
+	require.Empty(t, q.groups(), "one was answered, and is waited for")
+	due, waiting := q.deadline()
+	require.True(t, waiting)
+	require.Equal(t, q.now.Add(20*time.Millisecond), due)
+	add(1)
+	require.Equal(t, []int{4}, q.groups(), "all have come")
+	store()
+	_, waiting = q.deadline()
+	require.False(t, waiting, "nobody waits")
+	add(3)
+	require.Empty(t, q.groups())
+	q.now = q.now.Add(20 * time.Millisecond)
+	q.tick(q.now, q.now)
+	require.Equal(t, []int{3}, q.groups(), "one has not come in time")
+	add(1)
+	store()
+	require.Empty(t, q.groups())
+	q.now = q.now.Add(20 * time.Millisecond)
+	q.tick(q.now, q.now)
+	require.Equal(t, []int{1}, q.groups(), "nobody has come")
+	add(2)
+	store()
+	require.Equal(t, []int{2}, q.groups(), "waiting was in vain, so this one does not")
+	add(1)
+	store()
+	require.Empty(t, q.groups(), "it is tried again")
+	q.seal(q.now, q.now)
+	require.Equal(t, []int{1}, q.groups())
+}
+
+// TestWAL3_ALoneCallerIsNotWaitedForWithoutAnInterval: whenever it comes again.
+func TestWAL3_ALoneCallerIsNotWaitedForWithoutAnInterval(t *testing.T) {
+	limits := testLimits
+	limits.batchInterval = 0
+	q := newQueueAt(t, limits)
+	for i := range int64(4) {
+		q.add(1, i, 100)
+		require.Equal(t, []int{1}, q.groups())
+		uploads := q.takeUploads()
+		q.now = q.now.Add(40 * time.Millisecond)
+		_, err := q.finish(uploads[0], q.now)
+		require.NoError(t, err)
+		q.now = q.now.Add(time.Duration(i) * 10 * time.Millisecond)
+	}
+}
+
+// TestWaitingForCallersInVainBecomesRare: it costs at most one group in 129 half of a PUT's time.
+func TestWaitingForCallersInVainBecomesRare(t *testing.T) {
+	var g walGather
+	now, waits := time.Unix(1_700_000_000, 0), 0
+	for range 129 * 10 {
+		g.begin(10, 10, time.Second, now)
+		if g.expected > 0 {
+			require.Equal(t, walGather{expected: 20, waiting: 10, until: now.Add(time.Second / 2), pause: g.pause}, g)
+			waits++
+		}
+		g.end(14)
+	}
+	require.Equal(t, 8+8, waits, "after 1, 2, 4 ... 128 groups, and then each 129th")
+	for g.skip > 0 {
+		g.begin(10, 10, time.Second, now)
+	}
+	for range 5 {
+		g.begin(10, 10, time.Second, now)
+		require.Equal(t, 20, g.expected)
+		g.end(15)
+	}
+	require.Zero(t, g.pause, "half of them came again")
+}
+
 func TestWAL5_AGroupGrowsWhileTheFirstOneUnfinishedHoldsUpAllUploads(t *testing.T) {
 	q := newQueueAt(t, testLimits)
 	for i := range 3 {

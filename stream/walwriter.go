@@ -292,7 +292,9 @@ func (w *walWriter) finish(g *walGroup) {
 	}
 	w.mu.queue.tick(time.Now(), w.hooks.proof()) // the open group may have waited for its turn
 	w.startUploadsLocked()
-	w.pokeLocked()
+	if _, waiting := w.mu.queue.deadline(); waiting {
+		w.pokeLocked()
+	}
 	w.deliverAndUnlock()
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-io/tidemark/objstore"
 	"github.com/tidemark-io/tidemark/objstore/faultstore"
 	"github.com/tidemark-io/tidemark/objstore/mem"
+	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
 var testPrefix = WALPrefix{Cluster: "tm-1", Node: 5}
@@ -133,6 +134,39 @@ func TestWAL2_UnderLoadThereIsOnePutEachInterval(t *testing.T) {
 		require.LessOrEqual(t, w.store.Count(objstore.OpPutIfAbsent), 6)
 		require.Equal(t, w.store.Calls(), w.store.Count(objstore.OpPutIfAbsent))
 	})
+}
+
+// TestWithoutAnIntervalCallersThatComeAgainShareAPut: every append of sixteen callers takes one PUT, and a caller's way, though
+// they did not begin together. They would take two and half of the objects for each half of the callers.
+func TestWithoutAnIntervalCallersThatComeAgainShareAPut(t *testing.T) {
+	const callers, rounds, put = 16, 20, 10 * time.Millisecond
+	for _, way := range []time.Duration{0, 3 * time.Millisecond} {
+		runWAL(t, func(t *testing.T, w *walTest) {
+			w.walWriter.mu.queue.limits.batchInterval = 0
+			w.store.SetInjector(func(faultstore.Op) faultstore.Fault {
+				return faultstore.Fault{Hook: func(ctx context.Context) { _ = pause(ctx, put) }}
+			})
+			begun := time.Now()
+			var all sync.WaitGroup
+			for c := range callers {
+				all.Go(func() {
+					for i := range rounds {
+						done := make(chan error, 1)
+						err := w.submit(Record{Stream: catalog.StreamID(c), Epoch: 4, Base: int64(i), Count: 1},
+							func(_ int64, err error) { done <- err })
+						if err != nil || <-done != nil {
+							t.Errorf("append %d of caller %d: %v", i, c, err)
+							return
+						}
+						w.pass(way)
+					}
+				})
+			}
+			all.Wait()
+			require.LessOrEqual(t, w.store.Count(objstore.OpPutIfAbsent), rounds+2)
+			require.LessOrEqual(t, time.Since(begun), (rounds+2)*(put+way))
+		})
+	}
 }
 
 func TestF4_AcknowledgementsWaitForEveryEarlierPut(t *testing.T) {
