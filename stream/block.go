@@ -96,7 +96,11 @@ func DecodeBlocks(object string, e IndexEntry, b []byte) ([]Record, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, records...)
+		if all == nil { // mostly there is one block
+			all = records
+		} else {
+			all = append(all, records...)
+		}
 		s, b = s.at(len(b)-len(rest)), rest
 	}
 	return all, e.checkRecords(source{object, e.Position}, all)

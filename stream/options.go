@@ -72,8 +72,8 @@ type Config struct {
 	CacheWALSize, CacheBlockSize, CacheIndexSize int64
 	// CacheMaxStreams is the largest number of streams in one block of the log cache.
 	CacheMaxStreams int
-	// ReadaheadStep is the first size of a reader's window and what it grows by, up to ReadaheadMax; after a reset there is
-	// none for ReadaheadCooldown.
+	// ReadaheadStep is the first size of a reader's window and the least that it grows by, up to ReadaheadMax; after a reset
+	// there is none for ReadaheadCooldown.
 	ReadaheadStep, ReadaheadMax int64
 	ReadaheadCooldown           time.Duration
 

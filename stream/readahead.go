@@ -112,15 +112,15 @@ func (s *seqReader) rest(c *blockCache) {
 	}
 }
 
-// grow makes the readahead larger if the read has to wait for one of the first n units (BC-6): by a step for each unit that
-// is on its way, so that a reader that waits has soon enough of them on the way to wait no more.
+// grow makes the readahead larger if the read has to wait for one of the first n units (BC-6): by each unit that is on its
+// way, or by a step if that is more, so that it doubles until the reader waits no more.
 func (s *seqReader) grow(cfg Config, n int) {
 	if !slices.ContainsFunc(s.held[:n], (*unit).isPending) {
 		return
 	}
 	for _, u := range s.held {
 		if u != nil && u.isPending() {
-			s.size = min(s.size+cfg.ReadaheadStep, cfg.ReadaheadMax)
+			s.size = min(s.size+max(cfg.ReadaheadStep, int64(u.entry.Size)), cfg.ReadaheadMax)
 		}
 	}
 }
