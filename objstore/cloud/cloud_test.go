@@ -1,6 +1,7 @@
 package cloud_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -233,6 +234,115 @@ func TestF45_WhatCouldNotBeTriedOutIsTriedAgain(t *testing.T) {
 	}
 	f.setRefuse(nil)
 	require.NoError(t, sendLarge(t, s, func() {}))
+}
+
+// TestAnUploadIsOneRequestUpToAPartAndThenOneForEach, whatever the sizes of the writes; its bytes come in their order.
+func TestAnUploadIsOneRequestUpToAPartAndThenOneForEach(t *testing.T) {
+	f := newFakeS3(t)
+	s, err := cloud.Open(t.Context(), f.url(), cloud.Options{PartBytes: cloud.MinPartBytes})
+	require.NoError(t, err)
+	defer s.Close()
+	giveUp(t, s) // the first upload finds out what the store can do
+	const part = cloud.MinPartBytes
+	for size, parts := range map[int]int{0: 0, 1: 0, part: 0, part + 1: 2, 2 * part: 2, 7*part - 1: 7} {
+		content := make([]byte, size)
+		for i := range content {
+			content[i] = byte(i / 1000)
+		}
+		f.takeRequests()
+		up, err := s.Create(t.Context(), "k")
+		require.NoError(t, err)
+		for left := content; len(left) > 0; {
+			n := min(len(left), 3<<20)
+			_, err := up.Write(left[:n])
+			require.NoError(t, err)
+			left = left[n:]
+		}
+		require.NoError(t, up.Finish())
+		sent := f.takeRequests()
+		want := []string{"PUT k"}
+		if parts > 0 {
+			want = []string{"POST k uploads"}
+			for range parts {
+				want = append(want, "PUT k partNumber")
+			}
+			want = append(want, "POST k")
+		}
+		require.Equal(t, want, sent, size)
+		got, err := s.Get(t.Context(), "k")
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(content, got), size)
+		require.NoError(t, s.Delete(t.Context(), "k"))
+	}
+}
+
+// giveUp begins an upload, and no more.
+func giveUp(t *testing.T, s *cloud.Store) {
+	t.Helper()
+	up, err := s.Create(t.Context(), "given-up")
+	require.NoError(t, err)
+	require.NoError(t, up.Abort())
+}
+
+// TestAnUploadThatFailsLeavesNoParts: a part that is refused, the last request, or a caller that gives up.
+func TestAnUploadThatFailsLeavesNoParts(t *testing.T) {
+	f := newFakeS3(t)
+	s, err := cloud.Open(t.Context(), f.url(), cloud.Options{PartBytes: cloud.MinPartBytes})
+	require.NoError(t, err)
+	defer s.Close()
+	giveUp(t, s)
+	for _, refused := range []string{"a part", "the end", "nothing"} {
+		f.setRefuse(func(r *http.Request) (int, string) {
+			part, end := r.URL.Query().Get("partNumber") == "2", r.Method == http.MethodPost && r.URL.Query().Has("uploadId")
+			if refused == "a part" && part || refused == "the end" && end {
+				return http.StatusForbidden, "AccessDenied"
+			}
+			return 0, ""
+		})
+		up, err := s.Create(t.Context(), "k")
+		require.NoError(t, err)
+		for range 12 {
+			if _, err = up.Write(make([]byte, 1<<20)); err != nil {
+				break
+			}
+		}
+		if refused == "nothing" {
+			require.NoError(t, err)
+			require.NoError(t, up.Abort())
+		} else {
+			require.ErrorIs(t, up.Finish(), objstore.ErrDenied, refused)
+		}
+		_, err = s.Head(t.Context(), "k")
+		require.ErrorIs(t, err, objstore.ErrNotFound)
+		f.mu.Lock()
+		require.Empty(t, f.mu.uploads, refused)
+		f.mu.Unlock()
+	}
+}
+
+func TestS3IsToldHowToEncrypt(t *testing.T) {
+	f := newFakeS3(t)
+	s, err := cloud.Open(t.Context(), f.url()+"&ssetype=aws:kms&kmskeyid=key", cloud.Options{PartBytes: cloud.MinPartBytes})
+	require.NoError(t, err)
+	defer s.Close()
+	type request struct{ method, encryption, key string }
+	var got []request
+	f.setRefuse(func(r *http.Request) (int, string) {
+		h := r.Header
+		got = append(got, request{
+			r.Method, h.Get("X-Amz-Server-Side-Encryption"), h.Get("X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id"),
+		})
+		return 0, ""
+	})
+	require.NoError(t, s.Put(t.Context(), "one", nil))
+	up, err := s.Create(t.Context(), "two")
+	require.NoError(t, err)
+	_, err = up.Write(make([]byte, cloud.MinPartBytes+1))
+	require.NoError(t, err)
+	require.NoError(t, up.Abort())
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	require.Subset(t, got, []request{{"PUT", "aws:kms", "key"}, {"POST", "aws:kms", "key"}})
 }
 
 func TestF61_AStoreThatRefusesChecksumHeaders(t *testing.T) {

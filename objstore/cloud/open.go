@@ -22,7 +22,7 @@ const (
 
 // Options adjust a store. The zero value is usable.
 type Options struct {
-	// PartBytes is how many bytes of an [objstore.Upload] are sent in one request; an upload holds a few parts in memory.
+	// PartBytes is how many bytes of an [objstore.Upload] are sent in one request; an upload holds up to six parts in memory.
 	// At least [MinPartBytes]; the default value is [DefaultPartBytes].
 	PartBytes int
 	// Replaces is told, once, that the store does not keep an upload in parts from replacing an object that appears while it is
@@ -83,7 +83,7 @@ func Open(ctx context.Context, rawURL string, o Options) (*Store, error) {
 	query := provider.Query()
 	s.checksums = u.Scheme == "s3" && query.Get("request_checksum_calculation") != "when_required"
 	if isS3 {
-		s.s3 = newS3Bucket(client, u.Host, prefix, query)
+		s.s3 = newS3Bucket(client, u.Host, prefix, query, s.part, s.checksums)
 		s.batch = &batchDeleter{s3Bucket: s.s3}
 		if !s.checksums {
 			s.batch.options = append(s.batch.options, withContentMD5)

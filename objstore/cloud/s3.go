@@ -8,22 +8,23 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"time"
 
-	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/tidemark-io/tidemark/objstore"
 )
 
-// s3Bucket makes requests of S3; nil for a bucket that is not there.
+// s3Bucket makes requests of S3, without gocloud.dev and its transfer manager in between: that copies what is put, and makes 96
+// MiB of memory for each upload in parts. Nil is a bucket that is not there.
 type s3Bucket struct {
 	client         *s3.Client
 	bucket, prefix string
 	// encryption is what the URL asks for, empty if it leaves that to the bucket; with the key, if it names one.
 	encryption    types.ServerSideEncryption
 	encryptionKey *string
+	checksum      types.ChecksumAlgorithm // of what is sent in parts; empty for none
+	parts         *partPool               // memory of uploads
 
 	mu struct {
 		sync.Mutex
@@ -33,9 +34,13 @@ type s3Bucket struct {
 	}
 }
 
-// newS3Bucket is the bucket of a URL with such a query, in which every key has a prefix.
-func newS3Bucket(client *s3.Client, bucket, prefix string, query url.Values) *s3Bucket {
-	b := &s3Bucket{client: client, bucket: bucket, prefix: prefix}
+// newS3Bucket is the bucket of a URL with such a query, in which every key has a prefix. Uploads are sent in parts of so many
+// bytes, with checksums if the store knows those.
+func newS3Bucket(client *s3.Client, bucket, prefix string, query url.Values, part int, checksums bool) *s3Bucket {
+	b := &s3Bucket{client: client, bucket: bucket, prefix: prefix, parts: newPartPool(part)}
+	if checksums {
+		b.checksum = types.ChecksumAlgorithmCrc32
+	}
 	for _, known := range b.encryption.Values() {
 		if strings.EqualFold(string(known), query.Get("ssetype")) {
 			b.encryption = known
@@ -56,27 +61,6 @@ func (b *s3Bucket) takes(key string) bool {
 func (b *s3Bucket) name(key string) *string {
 	name := b.prefix + key
 	return &name
-}
-
-// abortTime is how long the parts of an upload that ends early are tried to be removed, also after its context has ended.
-const abortTime = 10 * time.Second
-
-// beforeWrite returns what has the library remove the parts of an upload that is given up: by itself it asks for that under the
-// upload's context, which has ended then.
-func (b *s3Bucket) beforeWrite(part int) func(as func(any) bool) error {
-	if b == nil {
-		return nil
-	}
-	return func(as func(any) bool) error {
-		var manager *transfermanager.Client
-		if as(&manager) {
-			*manager = *transfermanager.New(b.client, func(o *transfermanager.Options) {
-				o.RequestChecksumCalculation = b.client.Options().RequestChecksumCalculation
-				o.PartSizeBytes, o.FailTimeout = int64(part), abortTime
-			})
-		}
-		return nil
-	}
 }
 
 // ifAbsent is the value of If-None-Match that keeps what is there.

@@ -123,7 +123,6 @@ const contentType = "application/octet-stream"
 
 func (s *Store) writerOptions(part int) *blob.WriterOptions {
 	return &blob.WriterOptions{
-		BeforeWrite: s.s3.beforeWrite(part),
 		ContentType: contentType, DisableContentTypeDetection: true, BufferSize: part,
 	}
 }
@@ -133,16 +132,24 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
 	if err := s.begin(ctx, objstore.OpGet, key); err != nil {
 		return nil, err
 	}
-	r, err := s.bucket.NewReader(ctx, key, nil)
+	data, err := s.get(ctx, key)
 	if err != nil {
 		return nil, s.fail(ctx, objstore.OpGet, key, err)
 	}
+	return data, nil
+}
+
+func (s *Store) get(ctx context.Context, key string) ([]byte, error) {
+	if s.s3.takes(key) {
+		return s.s3.get(ctx, key)
+	}
+	r, err := s.bucket.NewReader(ctx, key, nil)
+	if err != nil {
+		return nil, err
+	}
 	defer r.Close()
 	data := make([]byte, r.Size())
-	if err := readToEnd(r, data); err != nil {
-		return nil, s.fail(ctx, objstore.OpGet, key, err)
-	}
-	return data, nil
+	return data, readToEnd(r, data)
 }
 
 // readToEnd fills p and then reads the end, which is where checksums are compared.
@@ -171,18 +178,29 @@ func (s *Store) ReadRange(ctx context.Context, key string, p []byte, off int64) 
 	if err := s.begin(ctx, objstore.OpReadRange, key); err != nil {
 		return err
 	}
-	r, err := s.bucket.NewRangeReader(ctx, key, off, int64(len(p)), nil)
-	if err != nil {
-		return s.fail(ctx, objstore.OpReadRange, key, err)
-	}
-	defer r.Close()
-	if err := objstore.CheckRange(off, len(p), r.Size()); err != nil {
+	err := s.readRange(ctx, key, p, off)
+	switch {
+	case errors.Is(err, objstore.ErrInvalid):
 		return invalid(err)
-	}
-	if err := readToEnd(r, p); err != nil {
+	case err != nil:
 		return s.fail(ctx, objstore.OpReadRange, key, err)
 	}
 	return nil
+}
+
+func (s *Store) readRange(ctx context.Context, key string, p []byte, off int64) error {
+	if s.s3.takes(key) {
+		return s.s3.readRange(ctx, key, p, off)
+	}
+	r, err := s.bucket.NewRangeReader(ctx, key, off, int64(len(p)), nil)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := objstore.CheckRange(off, len(p), r.Size()); err != nil {
+		return err
+	}
+	return readToEnd(r, p)
 }
 
 // Head is of [objstore.Store].

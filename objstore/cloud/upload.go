@@ -3,8 +3,7 @@ package cloud
 import (
 	"context"
 	"errors"
-
-	"gocloud.dev/blob"
+	"io"
 
 	"github.com/tidemark-io/tidemark/objstore"
 )
@@ -19,15 +18,24 @@ func (s *Store) Create(ctx context.Context, key string) (objstore.Upload, error)
 	if err != nil {
 		return nil, s.fail(ctx, objstore.OpCreate, key, err)
 	}
-	o := s.writerOptions(s.part)
-	o.IfNotExist = conditional
 	sending, cancel := context.WithCancel(ctx)
-	w, err := s.bucket.NewWriter(sending, key, o)
+	w, err := s.writer(sending, key, conditional)
 	if err != nil {
 		cancel()
 		return nil, s.fail(ctx, objstore.OpCreate, key, err)
 	}
 	return &upload{ctx: ctx, cancel: cancel, store: s, key: key, w: w, looks: !conditional}, nil
+}
+
+// writer begins an object. Closing it finishes the object, under the condition that the key is free if that is asked for, unless
+// its context was cancelled before: then nothing is left.
+func (s *Store) writer(ctx context.Context, key string, ifAbsent bool) (io.WriteCloser, error) {
+	if s.s3.takes(key) {
+		return newPartWriter(ctx, s.s3, key, ifAbsent), nil
+	}
+	o := s.writerOptions(s.part)
+	o.IfNotExist = ifAbsent
+	return s.bucket.NewWriter(ctx, key, o)
 }
 
 // finishesIfAbsent reports whether the provider keeps an upload from replacing an object. All do that the library knows, but
@@ -43,14 +51,13 @@ func (s *Store) finishesIfAbsent(ctx context.Context) (bool, error) {
 	return yes, err
 }
 
-// upload is a writer of gocloud.dev. Closing that finishes the object, unless its context was cancelled before: then
-// nothing is left.
+// upload is an object that is being written.
 type upload struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	store  *Store
 	key    string
-	w      *blob.Writer
+	w      io.WriteCloser
 	looks  bool  // at the key before it finishes, since the store would replace what is there
 	failed error // the first write that failed
 	ended  bool
