@@ -23,7 +23,12 @@ func payload(size int) []byte {
 	return b
 }
 
-// measureLone appends single records to an idle log, in turn with bare PUTs of objects of the same size.
+// idlePause is how long nothing is asked of the store before a single append or a bare PUT, so that both come to a log, a
+// connection and processors that have been idle for as long.
+const idlePause = 2 * time.Millisecond
+
+// measureLone appends single records to an idle log, in turn with bare PUTs of objects of the same size. Both are the same
+// call of the same store: a put of a key that must not be there.
 func measureLone(ctx context.Context, o options, b *bucket, r *report) error {
 	n, err := newNode(ctx, b, func(c *stream.Config) { c.WALBatchInterval = time.Millisecond })
 	if err != nil {
@@ -38,12 +43,13 @@ func measureLone(ctx context.Context, o options, b *bucket, r *report) error {
 	var bare, appends latencies
 	var asked int64
 	for i := range o.lone {
+		time.Sleep(idlePause)
 		began := time.Now()
 		if err := n.store.PutIfAbsent(ctx, fmt.Sprintf("bare/%d", i), object); err != nil {
 			return err
 		}
 		bare.add(time.Since(began))
-		time.Sleep(2 * time.Millisecond) // the log is idle: its interval is over
+		time.Sleep(idlePause) // the interval of the log is over
 		before := n.store.bill()
 		began = time.Now()
 		if _, err := streams[0].Append(ctx, 1, record); err != nil {
@@ -173,12 +179,19 @@ func appendUntil(ctx context.Context, n *testNode, streams []*stream.Stream, cli
 	return l, nil
 }
 
-// barePuts puts objects of the size that the log's had, one after the other.
+// barePutCount is how many bare PUTs a load is compared with: enough that four are above the p99.
+const barePutCount = 400
+
+// barePuts puts objects of the size that the log's had, one after the other, for as many as there are or 5 s.
 func barePuts(ctx context.Context, s *counted, size int) (latencies, error) {
 	var l latencies
 	object := payload(size)
-	for i := range 100 {
+	end := time.Now().Add(5 * time.Second)
+	for i := range barePutCount {
 		began := time.Now()
+		if began.After(end) {
+			break
+		}
 		if err := s.Store.PutIfAbsent(ctx, fmt.Sprintf("bare/%d-%d", size, i), object); err != nil {
 			return l, err
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"time"
 )
@@ -13,6 +14,7 @@ import (
 // options are the flags.
 type options struct {
 	stores  string        // comma-separated kinds of stores
+	only    string        // comma-separated measurements; empty for all
 	phase   time.Duration // how long each load lasts
 	lone    int           // appends on an idle bucket
 	bytes   int64         // that are read back and recovered
@@ -26,6 +28,7 @@ func main() {
 	defer stop()
 	var o options
 	flag.StringVar(&o.stores, "stores", "dir,seaweedfs", "what to measure: dir, seaweedfs")
+	flag.StringVar(&o.only, "only", "", "which measurements, all if empty: lone, load, tail, scan, recovery, memory")
 	flag.DurationVar(&o.phase, "phase", 5*time.Second, "how long each load lasts")
 	flag.IntVar(&o.lone, "lone", 100, "appends on an idle bucket")
 	flag.Int64Var(&o.bytes, "bytes", 512<<20, "how much is read back, and recovered")
@@ -33,6 +36,9 @@ func main() {
 	flag.StringVar(&o.output, "output", "", "Markdown file whose table between the bench:streams markers is replaced")
 	flag.Parse()
 	o.command = fmt.Sprintf("bench/streams.sh -stores %s -phase %v -lone %d -bytes %d", o.stores, o.phase, o.lone, o.bytes)
+	if o.only != "" {
+		o.command += " -only " + o.only
+	}
 	if err := run(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -71,9 +77,12 @@ func measure(ctx context.Context, o options, kind string, r *report) error {
 		name string
 		run  func(context.Context, options, *bucket, *report) error
 	}{
-		{"lone appends", measureLone}, {"load", measureLoad}, {"tail reads", measureTail}, {"cold scans", measureScan},
-		{"recovery", measureRecovery}, {"memory", measureMemory},
+		{"lone", measureLone}, {"load", measureLoad}, {"tail", measureTail}, {"scan", measureScan}, {"recovery", measureRecovery},
+		{"memory", measureMemory},
 	} {
+		if o.only != "" && !slices.Contains(strings.Split(o.only, ","), m.name) {
+			continue
+		}
 		fmt.Fprintf(os.Stderr, "%s: %s\n", kind, m.name)
 		if err := m.run(ctx, o, b, r); err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,7 +47,10 @@ func measureTail(ctx context.Context, _ options, b *bucket, r *report) error {
 }
 
 // scanRounds is how often a scan and the bare reads take turns.
-const scanRounds = 3
+const scanRounds = 5
+
+// bareParallel is how many bare reads are under way at the same time; what counts is what was best.
+func bareParallel() []int { return []int{4, 16, 32} }
 
 // measureScan reads one stream from its objects with cold caches, in turn with parallel range GETs of the same objects.
 func measureScan(ctx context.Context, o options, b *bucket, r *report) error {
@@ -64,7 +69,8 @@ func measureScan(ctx context.Context, o options, b *bucket, r *report) error {
 	if err := n.Engine.Close(ctx); err != nil {
 		return err
 	}
-	var scans, bare []float64
+	var scans []float64
+	bare := make([][]float64, len(bareParallel()))
 	var cost bill
 	for range scanRounds {
 		before := n.store.bill()
@@ -73,12 +79,14 @@ func measureScan(ctx context.Context, o options, b *bucket, r *report) error {
 			return err
 		}
 		scans, cost = append(scans, rate), n.store.bill().since(before)
-		if rate, err = parallelGets(ctx, n.store, o.bytes); err != nil {
-			return err
+		for i, parallel := range bareParallel() {
+			if rate, err = getAll(ctx, n.store, parallel); err != nil {
+				return err
+			}
+			bare[i] = append(bare[i], rate)
 		}
-		bare = append(bare, rate)
 	}
-	r.scan(b.kind, scans, bare)
+	r.scan(b.kind, scans, slices.MaxFunc(bare, func(a, b []float64) int { return cmp.Compare(median(a), median(b)) }))
 	r.reading(b.kind, o.bytes, cost)
 	return n.close(ctx)
 }
@@ -108,23 +116,6 @@ func (n *testNode) scan(ctx context.Context, id streamID, end int64) (float64, e
 	return rate, n.Engine.Close(ctx)
 }
 
-// parallelGets reads the data objects in ranges of 1 MiB, as many at once as the best of a few tries; it returns bytes a
-// second.
-func parallelGets(ctx context.Context, s *counted, bytes int64) (best float64, err error) {
-	objects, err := dataObjects(ctx, s)
-	if err != nil {
-		return 0, err
-	}
-	for _, parallel := range []int{4, 16, 32} {
-		rate, err := getAll(ctx, s, objects, parallel)
-		if err != nil {
-			return 0, err
-		}
-		best = max(best, rate)
-	}
-	return best, nil
-}
-
 // dataObjects are those with the engine's data: what is not of the log.
 func dataObjects(ctx context.Context, s *counted) ([]objstore.Info, error) {
 	var objects []objstore.Info
@@ -145,8 +136,14 @@ func dataObjects(ctx context.Context, s *counted) ([]objstore.Info, error) {
 	}
 }
 
-func getAll(ctx context.Context, s *counted, objects []objstore.Info, parallel int) (float64, error) {
+// getAll reads the data objects in ranges of 1 MiB, so many at once, each into memory that the next one uses again; it returns
+// bytes a second.
+func getAll(ctx context.Context, s *counted, parallel int) (float64, error) {
 	const piece = 1 << 20
+	objects, err := dataObjects(ctx, s)
+	if err != nil {
+		return 0, err
+	}
 	type part struct {
 		key string
 		off int64

@@ -73,11 +73,15 @@ func (r *report) tail(store string, records int, requests int64, l latencies) {
 }
 
 func (r *report) scan(store string, scans, bare []float64) {
-	slices.Sort(scans)
-	slices.Sort(bare)
-	s, b := scans[len(scans)/2], bare[len(bare)/2]
+	s, b := median(scans), median(bare)
 	r.single(store, "cold scan of one stream", fmt.Sprintf("%.0f MB/s (%.0f to %.0f), %.0f%% of parallel range GETs (%.0f MB/s, %.0f to %.0f)",
-		s/1e6, scans[0]/1e6, scans[len(scans)-1]/1e6, 100*s/b, b/1e6, bare[0]/1e6, bare[len(bare)-1]/1e6), "90%")
+		s/1e6, slices.Min(scans)/1e6, slices.Max(scans)/1e6, 100*s/b, b/1e6, slices.Min(bare)/1e6, slices.Max(bare)/1e6), "90%")
+}
+
+// median is the middle one of some numbers.
+func median(numbers []float64) float64 {
+	sorted := slices.Sorted(slices.Values(numbers))
+	return sorted[len(sorted)/2]
 }
 
 // reading is what the requests of one scan cost; those that open the engine before it are among them. The least is one GET for each
