@@ -41,10 +41,8 @@ func (s *StoppedDir) StoppedInOrder() bool { return s.clean }
 // PutBack returns into how many files of logs something was put back that they had lost, or would be, and how many bytes.
 func (s *StoppedDir) PutBack() (files int, bytes int64) { return s.putBack.Written, s.putBack.Bytes }
 
-// LeftJournals returns the journals that earlier starts kept since something of them was not put back. Nothing reads them.
-func (s *StoppedDir) LeftJournals() ([]string, error) {
-	return partition.LeftJournals(s.data.fs, s.data.path)
-}
+// LeftJournals returns the names of the journals that earlier starts kept since something of them was not put back. Nothing reads them.
+func (s *StoppedDir) LeftJournals() []string { return s.left }
 
 // inspectJournals reads the journals.
 func (d *dataDir) inspectJournals(view *meta.State) ([]Journal, error) {

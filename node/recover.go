@@ -143,7 +143,7 @@ func RecoverMeta(ctx context.Context, name string, o RecoverOptions) (*RecoverPl
 	if err != nil {
 		return plan, err
 	}
-	if len(plan.Topics) == 0 && len(plan.Left) == 0 && streams.isEmpty() && d.identity.ClusterID == "" {
+	if len(plan.Topics) == 0 && streams.isEmpty() && d.identity.ClusterID == "" {
 		return plan, fmt.Errorf("%w in %s", ErrNothingToRecover, name)
 	}
 	if !o.Execute {

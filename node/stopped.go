@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 
@@ -21,6 +22,7 @@ type StoppedDir struct {
 	damage   error
 	journal  error
 	journals []Journal
+	left     []string // journals that were kept before
 	putBack  partition.JournalReplay
 	clean    bool
 	changed  bool
@@ -57,10 +59,20 @@ func takeStopped(ctx context.Context, c Config, change bool, leftAlone func(file
 		return nil, err
 	}
 	s := &StoppedDir{data: &dataDir{dir: dir, fs: c.FS, path: name, log: c.Log, now: c.Now}}
-	if err := s.settle(ctx, c.RecoveryThreads, change, leftAlone); err != nil {
+	if s.left, err = partition.LeftJournals(c.FS, name); err == nil {
+		err = s.settle(ctx, c.RecoveryThreads, change, leftAlone)
+	}
+	if err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
+	_, err = dir.Meta()
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
 	s.data.said, s.damage = logdir.ReadCheckpoints(c.FS, name)
+	if err != nil {
+		s.damage = errors.Join(s.damage, err)
+	}
 	return s, nil
 }
 
@@ -146,7 +158,8 @@ func (s *StoppedDir) JournalProblem() error { return s.journal }
 // FS returns the files as they are now.
 func (s *StoppedDir) FS() vfs.FS { return s.data.fs }
 
-// Damage says which of the checkpoint files cannot be read, or returns nil. The next start of a server rebuilds them.
+// Damage says which of the checkpoint files and meta.properties cannot be read, or returns nil. The next start of a server rebuilds
+// them, unless a newer version wrote them.
 func (s *StoppedDir) Damage() error { return s.damage }
 
 // Checkpointed returns what the checkpoint files say of a partition by the name of its directory: the offset below which it

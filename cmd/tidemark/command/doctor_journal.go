@@ -38,11 +38,10 @@ func examineJournal(ctx context.Context, dataDir string) []finding {
 	if len(left) > 0 && !data.StoppedInOrder() {
 		found = append(found, fail(check, "a start does not put all of it back: %s", strings.Join(left, "; ")))
 	}
-	names, err := data.LeftJournals()
-	if err = errors.Join(err, data.Close()); err != nil {
+	if err := data.Close(); err != nil {
 		found = append(found, fail(check, "%v", err))
 	}
-	if len(names) > 0 {
+	if names := data.LeftJournals(); len(names) > 0 {
 		found = append(found, warn(check, "%s: not all of it was put back, and nothing reads it any more; 'tidemark log check' told why. "+
 			"Remove it once nobody needs it", strings.Join(names, ", ")))
 	}

@@ -187,8 +187,8 @@ func (k *checkRun) data(ctx context.Context, path string) (*node.StoppedDir, err
 	if damage := data.Damage(); damage != nil {
 		k.add(damagedCheckpoints(dir, damage))
 	}
-	err = k.journals(data, left)
-	return data, errors.Join(err, data.Close()) // its view of the files stays
+	k.journals(data, left)
+	return data, data.Close() // its view of the files stays
 }
 
 // damagedCheckpoints is the result for checkpoint files that cannot be read. Damaged ones are made again by a start, those of a newer
@@ -221,17 +221,20 @@ func isDeleted(dir string) bool {
 }
 
 func (k *checkRun) verdict() error {
-	bad, total := 0, 0
+	bad, total, hint := 0, 0, ""
 	for _, r := range k.checked {
 		if !r.shared || !r.ok() {
 			total++
 		}
 		if !r.ok() {
 			bad++
+			if !r.shared {
+				hint = "; 'tidemark log repair' shows how it would repair them"
+			}
 		}
 	}
 	if bad > 0 {
-		return fmt.Errorf("%d of %s not sound; 'tidemark log repair' shows how it would repair them", bad, plural(total, "log"))
+		return fmt.Errorf("%d of %s not sound%s", bad, plural(total, "log"), hint)
 	}
 	return nil
 }
@@ -301,8 +304,17 @@ func checkLog(fsys vfs.FS, dir string, proven int64) checkedLog {
 	result := newCheckedLog(dir)
 	env := kafkalog.NewEnv(kafkalog.EnvOptions{FS: overlay.New(fsys), Events: kafkalog.Events{
 		PartialBatch: func(e kafkalog.PartialBatchEvent) {
-			result.Repairs = append(result.Repairs, fmt.Sprintf("cut %s from %s at position %d, the log then ends at offset %d: %v",
-				size(e.Cut), e.File, e.Position, e.Offset, e.Reason))
+			text := fmt.Sprintf("cut %s from %s at position %d, the log then ends at offset %d: %v", size(e.Cut), e.File, e.Position,
+				e.Offset, e.Reason)
+			if e.LostBatches > 0 {
+				text += fmt.Sprintf("; that would also cut %s intact batch(es): run 'tidemark log repair' before you start the server, which keeps them",
+					count(e.LostBatches))
+			}
+			result.Repairs = append(result.Repairs, text)
+		},
+		LogEndBehind: func(e kafkalog.LogEndBehindEvent) {
+			result.Problems = append(result.Problems, fmt.Sprintf("the log ends at offset %d, but the checkpoints say that records below %d were on "+
+				"disk: they are lost, and a start would reuse their offsets; 'tidemark log repair' prevents that", e.LogEnd, e.RecoveryPoint))
 		},
 		SetAside: func(e kafkalog.SetAsideEvent) {
 			result.Repairs = append(result.Repairs, fmt.Sprintf("rebuild %s: %v", e.File, e.Reason))

@@ -43,7 +43,7 @@ func printJournaled(w io.Writer, all []journaledRecords) {
 }
 
 // journals tells of the journals of a data directory. left is what a start would leave alone of them.
-func (k *checkRun) journals(data *node.StoppedDir, left []string) error {
+func (k *checkRun) journals(data *node.StoppedDir, left []string) {
 	for i, found := range data.Journals() {
 		result := newSharedFile(found.File)
 		result.Journal = []journaledRecords{}
@@ -74,9 +74,7 @@ func (k *checkRun) journals(data *node.StoppedDir, left []string) error {
 		}
 		k.add(result)
 	}
-	names, err := data.LeftJournals()
-	for _, name := range names {
+	for _, name := range data.LeftJournals() {
 		fmt.Fprintf(k.told, "%s is kept since not all of it was put back; nothing reads it any more\n", name)
 	}
-	return err
 }

@@ -47,7 +47,7 @@ func journalLast(t *testing.T, dataDir string) string {
 func TestU08_ACheckTellsWhatTheJournalHoldsAndThatItIsDamaged(t *testing.T) {
 	dataDir := storedLines(t, "zero", "one", "two")
 	file := journalLast(t, dataDir)
-	require.Contains(t, done(t, "", "log", "check", filepath.Join(dataDir, "t-0")), "the last stop was in order")
+	require.Contains(t, tidemark(t, "", "log", "check", filepath.Join(dataDir, "t-0")).Out, "the last stop was in order")
 	require.NoError(t, os.Remove(filepath.Join(dataDir, ".kafka_cleanshutdown")))
 	before := onTree(t, dataDir)
 	for _, path := range []string{dataDir, filepath.Join(dataDir, "t-0")} {
@@ -73,7 +73,8 @@ func TestU08_ACheckTellsWhatTheJournalHoldsAndThatItIsDamaged(t *testing.T) {
 	require.Contains(t, got.Out, file+"  NOT OK  ")
 	require.Contains(t, got.Out, "  problem: "+file+": damaged at byte 512")
 	require.Contains(t, got.Err, "tidemark.journal.left-1 is kept since not all of it was put back")
-	require.Contains(t, got.Err, "1 of 2 logs not sound")
+	require.NotContains(t, got.Err, ".left-2")
+	require.Contains(t, got.Out, "the log ends at offset 2, but the checkpoints say that records below 3 were on disk", "the journal had it")
 	found, got = diagnosed(t, "--data-dir", dataDir)
 	require.Equal(t, ExitFailed, got.Code)
 	require.Equal(t, statusFail, found["journal"][0].Status)
@@ -122,6 +123,34 @@ func TestACheckSaysWhatAStartDoesAboutDamageBelowTheCheckpoints(t *testing.T) {
 	require.Contains(t, got.Out, "the batch at offset 1 is damaged")
 	require.NotContains(t, got.Out, "cut ")
 	require.Contains(t, got.Err, "'tidemark log repair' shows how it would repair")
+
+	require.NoError(t, os.Truncate(segment, int64(len(first))))
+	got = tidemark(t, "", "log", "check", dataDir)
+	require.Contains(t, got.Out, "the log ends at offset 1, but the checkpoints say that records below 3 were on disk")
+	for _, name := range []string{"recovery-point-offset-checkpoint", "replication-offset-checkpoint"} {
+		require.NoError(t, os.Remove(filepath.Join(dataDir, name)))
+	}
+	flipAt(t, segment, 70)
+	require.NoError(t, os.WriteFile(segment, append(onDisk(t, segment), data[len(first):]...), 0o600))
+	got = tidemark(t, "", "log", "check", dataDir)
+	require.Contains(t, got.Out, "; that would also cut 2 intact batch(es): run 'tidemark log repair' before you start the server")
+}
+
+func onDisk(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	require.NoError(t, err)
+	return data
+}
+
+func TestACheckTellsOfAnIdentityThatNoStartTakes(t *testing.T) {
+	dataDir := storedLines(t, "zero")
+	require.NoError(t, os.WriteFile(filepath.Join(dataDir, "meta.properties"), []byte("version=2\n"), 0o600))
+	got := tidemark(t, "", "log", "check", dataDir)
+	require.Equal(t, ExitFailed, got.Code)
+	require.Contains(t, got.Out, "  problem: "+filepath.Join(dataDir, "meta.properties")+": format version 2 is not known here")
+	require.NotContains(t, got.Err, "log repair")
+	require.Contains(t, tidemark(t, "", "log", "repair", dataDir).Err, "does not start with it")
 }
 
 // backupOf takes a backup of a data directory.

@@ -244,8 +244,10 @@ func (r *repairRun) repair(dir string, data *node.StoppedDir) repairedLog {
 				return fail(err)
 			}
 		}
-		r.bar.add(recordBytes(dir)) // which are read again
+		expected := recordBytes(dir)
+		r.bar.add(expected) // which are read again
 		kept, err := plan.Apply()
+		r.bar.add(recordBytes(dir) - expected)
 		result.Kept = append(result.Kept, kept...)
 		if err != nil {
 			return fail(err)
@@ -283,7 +285,7 @@ func (l repairedLog) print(w io.Writer) {
 	fmt.Fprintf(w, "%s  %s", l.Dir, l.State)
 	switch l.State {
 	case repairFailed:
-	case repairSound:
+	case repairSound, repairDone:
 		fmt.Fprintf(w, "; offsets %d to %d", l.Start, l.End)
 	default:
 		fmt.Fprintf(w, "; offsets %d to %d afterwards", l.Start, l.End)

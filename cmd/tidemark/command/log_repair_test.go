@@ -151,8 +151,8 @@ func TestU08_TheDirectoryOfAStoppedKafkaIsRepaired(t *testing.T) {
 	require.Equal(t, ExitWouldChange, tidemark(t, "", "log", "repair", dataDir).Code)
 	out := done(t, "", "log", "repair", dataDir, "--apply")
 	require.Contains(t, out, "4 logs: 1 sound, 3 repaired\n")
-	require.Contains(t, out, "mixed-0  repaired; offsets 0 to 160 afterwards\n")
-	require.Contains(t, out, "transactional-0  repaired; offsets 0 to 36 afterwards\n")
+	require.Contains(t, out, "mixed-0  repaired; offsets 0 to 160\n")
+	require.Contains(t, out, "transactional-0  repaired; offsets 0 to 36\n")
 	require.Contains(t, done(t, "", "log", "repair", dataDir), "4 logs: 4 sound\n")
 	require.NotContains(t, done(t, "", "log", "check", dataDir), "NOT OK")
 }

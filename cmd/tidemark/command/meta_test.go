@@ -138,3 +138,21 @@ func TestRecoverMakesMetadataAgain(t *testing.T) {
 	server := startServerIn(t, dir)
 	require.Equal(t, "one\ntwo\n", done(t, "", "consume", "payments", "--until-end", "--server", server))
 }
+
+func TestDamagedMetadataIsExplainedWhereverItIsMet(t *testing.T) {
+	dir := usedDir(t)
+	overwrite(t, metadataFile(dir), 0, 3*4096)
+	advice := "mv " + metadataFile(dir) + " " + metadataFile(dir) + ".damaged"
+	got := tidemark(t, "", "serve", "--data-dir", dir, "--kafka-listen", "127.0.0.1:0", "--http-listen", "off")
+	require.Equal(t, ExitFailed, got.Code)
+	require.Contains(t, got.Err, advice)
+	require.Contains(t, got.Err, "'tidemark recover --data-dir "+dir+"'")
+	got = tidemark(t, "", "recover", "--data-dir", dir, "--execute")
+	require.Equal(t, ExitFailed, got.Code)
+	require.Contains(t, got.Err, advice)
+	require.NoError(t, os.Rename(metadataFile(dir), metadataFile(dir)+".damaged"))
+	done(t, "", "recover", "--data-dir", dir, "--execute")
+	require.Equal(t, "one\ntwo\n", done(t, "", "consume", "payments", "--until-end", "--server", startServerIn(t, dir)))
+
+	require.Contains(t, tidemark(t, "", "recover", "--data-dir", t.TempDir()).Err, "nothing to recover")
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -65,9 +66,10 @@ Without --execute nothing changes: the command shows what would be rebuilt. Meta
 		logs.finish()
 		objects.finish()
 		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("%w: the metadata is there, so there is nothing to recover; 'tidemark meta check' verifies it", err)
+			return explainMetadata(c, loaded.Server.DataDir, err)
 		}
 		if errors.Is(err, node.ErrNothingToRecover) {
+			fmt.Fprint(c.ErrOrStderr(), toldDirectories(plan.Left, plan.Problems))
 			return fmt.Errorf("%w; name the data directory with --data-dir, or the bucket of streams with --store", err)
 		}
 		var lost *node.StreamsLostError
@@ -88,6 +90,21 @@ Without --execute nothing changes: the command shows what would be rebuilt. Meta
 		return nil
 	}
 	return c
+}
+
+// explainMetadata says what to do about metadata that is there and is to be recovered. One that a disk has damaged is not replaced
+// either: it may be what a backup is held against.
+func explainMetadata(c *cobra.Command, dataDir string, err error) error {
+	found, broken := node.InspectMeta(c.Context(), node.MetaSource{DataDir: dataDir})
+	if broken == nil && len(found.Findings) > 0 {
+		broken = found.Findings[0]
+	}
+	if broken == nil {
+		return fmt.Errorf("%w: the metadata is there and intact, so there is nothing to recover", err)
+	}
+	file := filepath.Join(dataDir, "metadata.db")
+	return fmt.Errorf("the metadata is there but damaged, and recover does not replace it: %w. Move it away first ('mv %s %s.damaged'); "+
+		"then restore a backup with 'tidemark restore', which keeps settings, or recover without one", broken, file, file)
 }
 
 // recoverBar shows how many logs or objects were read.

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"path/filepath"
 	"slices"
 	"syscall"
 
 	"github.com/tidemark-io/tidemark/config"
+	"github.com/tidemark-io/tidemark/meta"
 	"github.com/tidemark-io/tidemark/node"
 	"github.com/tidemark-io/tidemark/vfs"
 )
@@ -32,12 +34,35 @@ func explainStart(server config.Server, err error) error {
 		return fmt.Errorf("%w; fix it, name another with --store (file:///DIR is a directory), or leave --store out", err)
 	case errors.As(err, &wrong):
 		return fmt.Errorf("%w; name that one with --store, or copy all of its objects here", err)
+	case isDamagedMetadata(err, server.DataDir):
+		file := filepath.Join(server.DataDir, "metadata.db")
+		return fmt.Errorf("%w. Move the file away ('mv %s %s.damaged'), then restore a backup with 'tidemark restore'; without one, "+
+			"'tidemark recover --data-dir %s' shows what can be rebuilt, and rebuilds it", err, file, file, server.DataDir)
 	case errors.As(err, &listening):
 		return explainListen(server, listening, err)
 	case errors.As(err, &file) && errors.As(err, &cause):
 		return explainDirectory(server.DataDir, file.Path, cause, err)
 	}
 	return err
+}
+
+// isDamagedMetadata reports whether a start failed since the metadata file in the data directory is damaged.
+func isDamagedMetadata(err error, dataDir string) bool {
+	var newer *meta.VersionError
+	var corrupt *meta.CorruptError
+	var gap *meta.GapError
+	var missing *meta.MissingError
+	where := ""
+	switch {
+	case errors.As(err, &newer):
+	case errors.As(err, &corrupt):
+		where = corrupt.Where
+	case errors.As(err, &gap):
+		where = gap.Where
+	case errors.As(err, &missing) && missing.Empty:
+		where = missing.Path
+	}
+	return where == filepath.Join(dataDir, "metadata.db")
 }
 
 // explainTaking says what to do about the ways in which a tool commonly fails to take the data directory of a stopped server.
@@ -47,10 +72,17 @@ func explainTaking(dir string, err error) error {
 	switch {
 	case errors.Is(err, vfs.ErrLocked):
 		return fmt.Errorf("%w: stop the server that uses %s first", err, dir)
-	case errors.As(err, &file) && errors.As(err, &cause):
-		return explainDirectory(dir, file.Path, cause, err)
+	case !errors.As(err, &file) || !errors.As(err, &cause):
+		return err
 	}
-	return err
+	switch cause {
+	case syscall.EACCES, syscall.EPERM:
+		return fmt.Errorf("no permission in %s; run the command as the user that runs the server: %w", dir, err)
+	case syscall.EROFS:
+		return fmt.Errorf("%s is on a file system that is mounted read-only; a dry run works there, and for changes mount it for writing or "+
+			"use a copy: %w", dir, err)
+	}
+	return explainDirectory(dir, file.Path, cause, err)
 }
 
 // explainListen says what to do about an address that cannot be listened on.
