@@ -67,6 +67,24 @@ func (f *clientFlags) admin(ctx context.Context) (*kadm.Client, error) {
 	return admin, nil
 }
 
+// administers makes the RunE of a command that needs nothing but an administrator's connection and its arguments.
+func (f *clientFlags) administers(
+	output *outputFlag, do func(c *cobra.Command, admin *kadm.Client, args []string, asJSON bool) error,
+) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		asJSON, err := output.json(c)
+		if err != nil {
+			return err
+		}
+		admin, err := f.admin(c.Context())
+		if err != nil {
+			return err
+		}
+		defer admin.Close()
+		return do(c, admin, args, asJSON)
+	}
+}
+
 // unreachable explains a failure to reach any server.
 func (f *clientFlags) unreachable(err error) error {
 	var dns *net.DNSError

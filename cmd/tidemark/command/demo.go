@@ -150,17 +150,17 @@ func demoProduce(ctx context.Context, out io.Writer, address string, records int
 	if err != nil {
 		return err
 	}
-	bar := newProgress(out, "produced", records-alone)
-	full, err := demoProduceAtOnce(ctx, client, alone, records, bar)
+	if single.TotalCount() > 0 {
+		fmt.Fprintf(out, "one record at a time: acknowledged in %s\n", percentiles(single))
+	}
+	if alone == records {
+		return nil
+	}
+	full, err := demoProduceAtOnce(ctx, client, alone, records, newProgress(out, "produced", records-alone))
 	if err != nil {
 		return err
 	}
-	if single.TotalCount() > 0 {
-		fmt.Fprintf(out, "           one record at a time: acknowledged in %s\n", percentiles(single))
-	}
-	if full.TotalCount() > 0 {
-		fmt.Fprintf(out, "           at full speed, up to %s under way: %s\n", count(demoUnderWay), percentiles(full))
-	}
+	fmt.Fprintf(out, "at full speed, up to %s in flight: acknowledged in %s\n", count(demoUnderWay), percentiles(full))
 	return nil
 }
 

@@ -50,16 +50,7 @@ func newGroupList(client *clientFlags) *cobra.Command {
 	}
 	c.Flags().StringSliceVar(&states, "state", nil, "only groups in `STATE`: Stable, Empty, PreparingRebalance, CompletingRebalance or Dead")
 	output := addOutputFlag(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		asJSON, err := output.json(c)
-		if err != nil {
-			return err
-		}
-		admin, err := client.admin(c.Context())
-		if err != nil {
-			return err
-		}
-		defer admin.Close()
+	c.RunE = client.administers(output, func(c *cobra.Command, admin *kadm.Client, _ []string, asJSON bool) error {
 		groups, err := admin.ListGroups(c.Context(), states...)
 		if err != nil {
 			return fmt.Errorf("asking for groups: %w", err)
@@ -82,7 +73,7 @@ func newGroupList(client *clientFlags) *cobra.Command {
 			t.row(r.Name, r.State, r.Type, r.Protocol, r.Coordinator)
 		}
 		return t.flush()
-	}
+	})
 	return c
 }
 
@@ -153,16 +144,7 @@ func newGroupDelete(client *clientFlags) *cobra.Command {
 		ValidArgsFunction: client.completeGroups,
 	}
 	output := addOutputFlag(c)
-	c.RunE = func(c *cobra.Command, names []string) error {
-		asJSON, err := output.json(c)
-		if err != nil {
-			return err
-		}
-		admin, err := client.admin(c.Context())
-		if err != nil {
-			return err
-		}
-		defer admin.Close()
+	c.RunE = client.administers(output, func(c *cobra.Command, admin *kadm.Client, names []string, asJSON bool) error {
 		groups, err := describeGroups(c.Context(), admin, names)
 		if err != nil {
 			return err
@@ -177,7 +159,7 @@ func newGroupDelete(client *clientFlags) *cobra.Command {
 			actions = append(actions, deletion(g.Group))
 		}
 		return errors.Join(append(failures, reportActions(c, actions, asJSON))...)
-	}
+	})
 	return c
 }
 

@@ -39,7 +39,28 @@ func metaSource(c *cobra.Command, f *serverFlags) (node.MetaSource, config.Serve
 	return node.MetaSource{DataDir: loaded.Server.DataDir, MetaStore: metaStore(loaded.Server)}, loaded.Server, nil
 }
 
-// inspectMeta reads a metadata log, and says what to do when a server has it.
+// inspects makes the RunE of a command that reads a metadata log and reports what is in it.
+func inspects(
+	settings *serverFlags, output *outputFlag, do func(c *cobra.Command, found *meta.Inspection, args []string, asJSON bool) error,
+) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		asJSON, err := output.json(c)
+		if err != nil {
+			return err
+		}
+		source, _, err := metaSource(c, settings)
+		if err != nil {
+			return err
+		}
+		found, err := inspectMeta(c, source)
+		if err != nil {
+			return err
+		}
+		return do(c, found, args, asJSON)
+	}
+}
+
+// inspectMeta reads a metadata log, and says what to do when a server is using it.
 func inspectMeta(c *cobra.Command, source node.MetaSource) (*meta.Inspection, error) {
 	found, err := node.InspectMeta(c.Context(), source)
 	var locked *meta.LockedError

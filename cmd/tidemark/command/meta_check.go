@@ -24,19 +24,7 @@ be using. Nothing is written. The exit code is 1 if anything is wrong.`,
 	}
 	output := addOutputFlag(c)
 	settings := addMetaFlags(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		asJSON, err := output.json(c)
-		if err != nil {
-			return err
-		}
-		source, _, err := metaSource(c, settings)
-		if err != nil {
-			return err
-		}
-		found, err := inspectMeta(c, source)
-		if err != nil {
-			return err
-		}
+	c.RunE = inspects(settings, output, func(c *cobra.Command, found *meta.Inspection, _ []string, asJSON bool) (err error) {
 		checked := newCheckedMeta(found)
 		if asJSON {
 			err = writeJSON(c.OutOrStdout(), checked)
@@ -47,7 +35,7 @@ be using. Nothing is written. The exit code is 1 if anything is wrong.`,
 			err = fmt.Errorf("%s has %s", checked.Log, plural(len(checked.Problems), "problem"))
 		}
 		return err
-	}
+	})
 	return c
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tidemark-io/tidemark/meta"
 )
 
 func newMetaDump() *cobra.Command {
@@ -29,19 +31,7 @@ be using. Nothing is written.`,
 	c.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return tableNames(), cobra.ShellCompDirectiveNoFileComp
 	}
-	c.RunE = func(c *cobra.Command, tables []string) error {
-		asJSON, err := output.json(c)
-		if err != nil {
-			return err
-		}
-		source, _, err := metaSource(c, settings)
-		if err != nil {
-			return err
-		}
-		found, err := inspectMeta(c, source)
-		if err != nil {
-			return err
-		}
+	c.RunE = inspects(settings, output, func(c *cobra.Command, found *meta.Inspection, tables []string, asJSON bool) (err error) {
 		dump := newMetaDumpOf(found, tables)
 		if asJSON {
 			err = writeJSON(c.OutOrStdout(), dump.json())
@@ -52,7 +42,7 @@ be using. Nothing is written.`,
 			err = found.Findings[0]
 		}
 		return err
-	}
+	})
 	return c
 }
 

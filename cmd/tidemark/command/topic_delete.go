@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
 )
 
 func newTopicDelete(client *clientFlags) *cobra.Command {
@@ -19,16 +20,7 @@ func newTopicDelete(client *clientFlags) *cobra.Command {
 		ValidArgsFunction: client.completeTopics,
 	}
 	output := addOutputFlag(c)
-	c.RunE = func(c *cobra.Command, names []string) error {
-		asJSON, err := output.json(c)
-		if err != nil {
-			return err
-		}
-		admin, err := client.admin(c.Context())
-		if err != nil {
-			return err
-		}
-		defer admin.Close()
+	c.RunE = client.administers(output, func(c *cobra.Command, admin *kadm.Client, names []string, asJSON bool) error {
 		deleted, err := admin.DeleteTopics(c.Context(), names...)
 		if err != nil {
 			return err
@@ -44,6 +36,6 @@ func newTopicDelete(client *clientFlags) *cobra.Command {
 			actions = append(actions, deletion(t.Topic))
 		}
 		return errors.Join(append(failures, reportActions(c, actions, asJSON))...)
-	}
+	})
 	return c
 }

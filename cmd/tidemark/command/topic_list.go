@@ -29,16 +29,7 @@ func newTopicList(client *clientFlags) *cobra.Command {
 	c.Flags().BoolVar(&internal, "internal", false, "list internal topics too")
 	c.Flags().StringArrayVarP(&settings, "config", "c", nil, "show the value of the setting `NAME`; may be repeated")
 	output := addOutputFlag(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		asJSON, err := output.json(c)
-		if err != nil {
-			return err
-		}
-		admin, err := client.admin(c.Context())
-		if err != nil {
-			return err
-		}
-		defer admin.Close()
+	c.RunE = client.administers(output, func(c *cobra.Command, admin *kadm.Client, _ []string, asJSON bool) error {
 		list := admin.ListTopics
 		if internal {
 			list = admin.ListTopicsWithInternal
@@ -58,7 +49,7 @@ func newTopicList(client *clientFlags) *cobra.Command {
 			return writeJSON(c.OutOrStdout(), rows)
 		}
 		return printTopics(c, rows, settings)
-	}
+	})
 	return c
 }
 

@@ -20,20 +20,20 @@ func newWALDropSalvaged() *cobra.Command {
 	only := int64(-1)
 	c := &cobra.Command{
 		Use:   "drop-salvaged URL",
-		Short: "Drop what recoveries have kept of damaged write-ahead logs",
-		Long: `Remove the objects under tidemark-salvaged/ of a bucket: 'tidemark recover --leave-out-damaged' keeps every object of a log
-there that it could not read as a whole. Nothing needs them; what could be read of the log is in objects of its streams. They
-are of use only to somebody who can read more of them ('tidemark object dump'), and cost what their bytes cost.
+		Short: "Drop what recoveries kept of damaged write-ahead logs",
+		Long: `Delete the objects under tidemark-salvaged/ of a bucket, where 'tidemark recover --leave-out-damaged' keeps all objects of
+logs that it could not read completely. Nothing needs them: the records that could be read are in objects of their streams.
+They are useful only to somebody who can read more of them ('tidemark object dump'), and cost what their bytes cost.
 
-Without --execute nothing is changed: what would go is told, log by log. What is removed cannot be brought back.
+Without --execute nothing changes: the command shows what would be deleted, log by log. Deleting cannot be undone.
 
-URL is a directory, or s3://BUCKET, gs://BUCKET, azblob://CONTAINER, each with /PREFIX if the cluster's objects lie below one.`,
+URL is a directory, s3://BUCKET, gs://BUCKET or azblob://CONTAINER, followed by /PREFIX if the objects are below one.`,
 		Example: `  tidemark wal drop-salvaged 's3://bucket?region=eu-central-1'
   tidemark wal drop-salvaged 's3://bucket?region=eu-central-1' --node 5 --execute`,
 		Args: exactly("URL"),
 	}
-	c.Flags().BoolVar(&execute, "execute", false, "do it; without it nothing is changed")
-	c.Flags().Int64Var(&only, "node", -1, "only this node's log; `ID`")
+	c.Flags().BoolVar(&execute, "execute", false, executeHelp)
+	c.Flags().Int64Var(&only, "node", -1, "drop only the log of the node `ID`; -1 is every node")
 	output := addOutputFlag(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		asJSON, err := output.json(c)
@@ -59,7 +59,7 @@ URL is a directory, or s3://BUCKET, gs://BUCKET, azblob://CONTAINER, each with /
 		if execute {
 			for _, l := range logs {
 				if err := l.Drop(c.Context(), store); err != nil {
-					return fmt.Errorf("%s is not gone as a whole, run this again: %w", l.Prefix, err)
+					return fmt.Errorf("%s is only partly deleted; run the command again: %w", l.Prefix, err)
 				}
 			}
 		}
@@ -68,7 +68,7 @@ URL is a directory, or s3://BUCKET, gs://BUCKET, azblob://CONTAINER, each with /
 	return c
 }
 
-// openWhatIsThere opens a store to write, and makes none.
+// openWhatIsThere opens an existing store to write; it creates none.
 func openWhatIsThere(ctx context.Context, url string) (objstore.Store, error) {
 	look, err := node.ReadObjects(ctx, url)
 	if err != nil {
@@ -112,10 +112,10 @@ func reportSalvaged(c *cobra.Command, store string, logs []stream.SalvagedLog, e
 		rows.row(l.Prefix, l.Cluster, l.Objects, size(l.Bytes), l.Since.Format(time.RFC3339))
 	}
 	err := rows.flush()
-	did := "would go; nothing was changed (--execute)"
+	did := "would drop"
 	if executed {
-		did = "are gone"
+		did = "dropped"
 	}
-	_, printed := fmt.Fprintf(c.OutOrStdout(), "%s  %d object(s), %s, %s\n", store, report.Objects, size(report.Bytes), did)
-	return errors.Join(err, printed)
+	_, printed := fmt.Fprintf(c.OutOrStdout(), "%s  %s %s, %s\n", store, did, plural(report.Objects, "object"), size(report.Bytes))
+	return errors.Join(err, printed, dryRunNote(c, executed, "deleted"))
 }

@@ -32,19 +32,19 @@ func TestWhatWasKeptOfDamagedLogsIsToldAndDroppedOnDemand(t *testing.T) {
 
 	told := done(t, "", "wal", "drop-salvaged", bucket)
 	require.Contains(t, told, prefix)
-	require.Contains(t, told, "3 object(s), 2.9 KiB, would go; nothing was changed (--execute)\n")
+	require.Contains(t, told, "  would drop 3 objects, 2.9 KiB\n")
 	for _, path := range append(fives, six) {
 		require.FileExists(t, path)
 	}
-	require.Contains(t, done(t, "", "wal", "drop-salvaged", bucket, "--node", "5", "--execute"), "2 object(s), 2.0 KiB, are gone\n")
+	require.Contains(t, done(t, "", "wal", "drop-salvaged", bucket, "--node", "5", "--execute"), "  dropped 2 objects, 2.0 KiB\n")
 	for _, path := range fives {
 		require.NoFileExists(t, path)
 	}
 	require.FileExists(t, six)
 	require.Contains(t, done(t, "", "wal", "drop-salvaged", bucket, "-o", "json"),
 		"\"objects\": 1,\n  \"bytes\": 1000,\n  \"executed\": false")
-	require.Contains(t, done(t, "", "wal", "drop-salvaged", bucket, "--execute"), "1 object(s)")
-	require.Contains(t, done(t, "", "wal", "drop-salvaged", bucket, "--execute"), "0 object(s)")
+	require.Contains(t, done(t, "", "wal", "drop-salvaged", bucket, "--execute"), "dropped 1 object,")
+	require.Contains(t, done(t, "", "wal", "drop-salvaged", bucket, "--execute"), "dropped 0 objects,")
 	require.Equal(t, ExitFailed, tidemark(t, "", "wal", "drop-salvaged", filepath.Join(bucket, "gone"), "--execute").Code)
 	require.NoDirExists(t, filepath.Join(bucket, "gone"))
 }
