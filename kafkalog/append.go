@@ -92,7 +92,8 @@ type tail struct {
 }
 
 // hold opens the file of a segment for writing, unless it is. A file that does not reach to the end of the log is another
-// one, put in its place while it was not open, and a write to it would leave a hole: that is a [*CorruptionError].
+// one, put in its place while it was not open, and a write to it would leave a hole: that is a [*CorruptionError]. So is a file
+// with something in it where there was none.
 func (t *tail) hold(active *segment) error {
 	if t.handle != nil {
 		return nil
@@ -106,6 +107,9 @@ func (t *tail) hold(active *segment) error {
 	info, err := active.stat()
 	if err == nil && info.Size() < active.size.Load() {
 		err = &CorruptionError{Path: active.file.path(), Position: info.Size(), Reason: "the file is shorter than the log"}
+	}
+	if err == nil && active.unmade.Load() && info.Size() > 0 {
+		err = &CorruptionError{Path: active.file.path(), Reason: "the file was put there while the log was open"}
 	}
 	if err != nil {
 		t.letGo()

@@ -157,6 +157,9 @@ func (c *checker) lostEnd(i int, r *segmentReader, batches []checkedBatch) {
 
 func (c *checker) length(i int, r *segmentReader) {
 	s, path := r.segment, r.segment.file.path()
+	if s.unmade.Load() {
+		return
+	}
 	sealed := i+1 < len(c.view.segments)
 	info, err := s.stat()
 	switch {

@@ -76,6 +76,9 @@ func (l *Log) writeOnClose() error {
 		return err
 	}
 	active := l.view.Load().active()
+	if err := l.makeRecords(active); err != nil {
+		return err
+	}
 	if l.isYoung() {
 		return errors.Join(active.syncDirty(), active.txns.sync(), l.syncNames())
 	}

@@ -329,6 +329,7 @@ func (l *Log) commitStaged(c *Config) error {
 		err = l.mu.tail.hold(active)
 	}
 	if err == nil {
+		l.noteMade(active)
 		err = l.writeBuffers(active.size.Load())
 	}
 	if err == nil {

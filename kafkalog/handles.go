@@ -35,8 +35,8 @@ type handleCache struct {
 	}
 }
 
-// handle is one file of the cache. It is made by [handleCache.open] or [handleCache.createLater] and ends with close or
-// remove; readers that hold the file then still read it.
+// handle is one file of the cache. It is made by [handleCache.open], [handleCache.createLater] or
+// [handleCache.openOrCreateLater] and ends with close or remove; readers that hold the file then still read it.
 type handle struct {
 	cache *handleCache
 	mode  vfs.Mode // for opening it again
@@ -76,6 +76,11 @@ func (c *handleCache) open(name string, mode vfs.Mode) *handle {
 // createLater returns a handle of a file that is made, empty, when it is first acquired.
 func (c *handleCache) createLater(name string) *handle {
 	return &handle{cache: c, name: name, mode: vfs.CreateTruncate}
+}
+
+// openOrCreateLater is createLater that leaves what is in the file, if there is one by then.
+func (c *handleCache) openOrCreateLater(name string) *handle {
+	return &handle{cache: c, name: name, mode: vfs.Create}
 }
 
 // close closes every idle file and lets no other be opened. Files that are held stay open until they are released.

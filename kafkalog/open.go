@@ -352,6 +352,9 @@ func (ld *loader) discard(s *segment) error {
 
 // ensureSegment makes the first segment of a log without any, and lets the last one take appends.
 func (ld *loader) ensureSegment() error {
+	if ld.fresh {
+		ld.segments = append(ld.segments, ld.env.beginSegment(ld.dir, ld.config))
+	}
 	if len(ld.segments) == 0 {
 		s, err := ld.env.createSegment(ld.dir, ld.start, ld.config)
 		if err != nil {

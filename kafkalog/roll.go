@@ -36,7 +36,7 @@ func (l *Log) rollLocked(base int64) error {
 	if base <= old.base {
 		return &ArgumentError{Argument: "segment base", Value: base, Reason: "is not above that of the active segment"}
 	}
-	if err := errors.Join(l.settle(), l.epochs.write()); err != nil {
+	if err := errors.Join(l.settle(), l.epochs.write(), l.makeRecords(old)); err != nil {
 		return err
 	}
 	if err := l.dropEarlySnapshot(base); err != nil {

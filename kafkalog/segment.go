@@ -29,6 +29,7 @@ type segment struct {
 	indexTold, timesTold atomic.Bool  // that the index cannot be used
 
 	gone    atomic.Bool // its files are retired, so nothing in it has to become durable
+	unmade  atomic.Bool // there is no file of records yet, see beginSegment
 	max     maxStamp    // for readers
 	finding sync.Mutex  // held while max is found
 
@@ -95,6 +96,22 @@ func (e *Env) createSegment(dir string, base int64, c *Config) (*segment, error)
 			return nil, errors.Join(&IOError{Op: "remove", Path: leftover, Err: err}, e.unmake(dir, []*handle{file}))
 		}
 	}
+	s := e.emptySegment(dir, base, file, c)
+	s.dirty = true
+	return s, nil
+}
+
+// beginSegment is the first segment of a log that never had one. It has no files: that of the records is made with the first
+// append, or before anything else of the log is written. Thousands of partitions are made that nobody writes to for a while, and
+// to make a file is what takes the time.
+func (e *Env) beginSegment(dir string, c *Config) *segment {
+	s := e.emptySegment(dir, 0, e.files.openOrCreateLater(filePath(dir, 0, logSuffix)), c)
+	s.unmade.Store(true)
+	return s
+}
+
+// emptySegment is a segment of a file for records with nothing in it, whose index files are not there.
+func (e *Env) emptySegment(dir string, base int64, file *handle, c *Config) *segment {
 	s := e.newSegment(base, c)
 	s.file = file
 	s.index = newOffsetIndex(e.files.createLater(filePath(dir, base, indexSuffix)), base, math.MaxInt)
@@ -102,8 +119,28 @@ func (e *Env) createSegment(dir string, base int64, c *Config) (*segment, error)
 	s.txns = newTxnIndex(e.files.open(filePath(dir, base, txnIndexSuffix), vfs.ReadWrite), base)
 	s.noIndexes = true
 	s.max.set(-1, -1)
-	s.dirty = true
-	return s, nil
+	return s
+}
+
+// makeRecords makes the file of the segment's records, if there is none. The lock is held.
+func (l *Log) makeRecords(s *segment) error {
+	if !s.unmade.Load() {
+		return nil
+	}
+	if _, err := s.file.acquire(); err != nil {
+		return err
+	}
+	s.file.release()
+	l.noteMade(s)
+	return nil
+}
+
+// noteMade says that the file of the segment's records is there. The lock is held.
+func (l *Log) noteMade(s *segment) {
+	if s.unmade.Load() {
+		s.unmade.Store(false)
+		l.names.changed.Add(1)
+	}
 }
 
 // leftoverError says that a file of a segment that did not come to be may still be there.
@@ -230,6 +267,9 @@ func (s *segment) age() (int64, error) {
 
 // modified returns the modification time of the record file in ms.
 func (s *segment) modified() (int64, error) {
+	if s.unmade.Load() {
+		return s.created, nil
+	}
 	info, err := s.stat()
 	if err != nil {
 		return 0, err

@@ -90,19 +90,27 @@ func (l *Log) planFlush(indexes bool) (flushJob, error) {
 		job.records, job.names = false, false
 		return job, nil
 	}
-	if job.indexes = indexes && !l.isYoung(); job.indexes {
-		err := errors.Join(l.settle(), l.epochs.write(), active.writeIndexes())
-		l.noteIndexNames(active)
-		if err != nil {
-			if passing(err) {
-				err = tryAgain(err)
-			}
-			return flushJob{}, err
+	job.indexes = indexes && !l.isYoung()
+	if err := l.writeSidecars(active, job.indexes); err != nil {
+		if passing(err) {
+			err = tryAgain(err)
 		}
+		return flushJob{}, err
 	}
 	active.dirty = false
 	l.mu.lastFlush = l.env.nowMs()
 	return job, nil
+}
+
+// writeSidecars writes what a sync makes durable and no append has written: the file of records itself where nothing was appended
+// and something else is known of the log, and the indexes and leader epochs if they are wanted.
+func (l *Log) writeSidecars(active *segment, indexes bool) error {
+	if err := l.makeRecords(active); err != nil || !indexes {
+		return err
+	}
+	err := errors.Join(l.settle(), l.epochs.write(), active.writeIndexes())
+	l.noteIndexNames(active)
+	return err
 }
 
 // run does the job. Sealed segments are made durable by the background flush, which is waited for first.

@@ -51,7 +51,7 @@ func TestF60_U23_RecoveryIsAliveAndNotReadyAndSaysHowFarItIs(t *testing.T) {
 	reached, leave := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	m.Wrap = func(base vfs.FS) vfs.FS {
-		return faultfs.New(base, faultfs.When(faultfs.Matching(faultfs.OpOpen, "data/orders-7/*.log"),
+		return faultfs.New(base, faultfs.When(faultfs.Matching(faultfs.OpList, "data/orders-7"),
 			faultfs.Always(faultfs.Fault{Hook: func() {
 				once.Do(func() { close(reached) })
 				<-leave

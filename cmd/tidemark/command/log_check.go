@@ -272,7 +272,7 @@ func partitionDirs(path string) ([]string, error) {
 	}
 	var dirs []string
 	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), ".log") && !e.IsDir() {
+		if isOfPartition(e) {
 			return []string{path}, nil
 		}
 		if !e.IsDir() {
@@ -286,7 +286,7 @@ func partitionDirs(path string) ([]string, error) {
 			return nil, err
 		}
 		for _, f := range below {
-			if strings.HasSuffix(f.Name(), ".log") {
+			if isOfPartition(f) {
 				dirs = append(dirs, filepath.Join(path, e.Name()))
 				break
 			}
@@ -296,6 +296,11 @@ func partitionDirs(path string) ([]string, error) {
 		return nil, fmt.Errorf("%s is neither the directory of a partition nor one that holds partitions", path)
 	}
 	return dirs, nil
+}
+
+// isOfPartition reports whether an entry is one that a partition's directory has. Before the first record there is no .log file.
+func isOfPartition(e fs.DirEntry) bool {
+	return !e.IsDir() && (strings.HasSuffix(e.Name(), ".log") || e.Name() == "partition.metadata")
 }
 
 // checkLog opens the log over its files, without changing them, and checks it. What lies below proven is known to have been on

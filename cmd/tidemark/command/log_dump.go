@@ -70,8 +70,8 @@ func (d *dumper) dump(path string) error {
 	}
 	found := false
 	for _, e := range entries {
+		found = found || isOfPartition(e)
 		if strings.HasSuffix(e.Name(), ".log") {
-			found = true
 			if err := d.file(filepath.Join(path, e.Name())); err != nil {
 				return err
 			}
