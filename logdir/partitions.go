@@ -1,7 +1,6 @@
 package logdir
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -85,54 +84,9 @@ func (d *Dir) isShared(name string) bool {
 // PartitionPath returns the path of a partition's current directory, whether it exists or not.
 func (d *Dir) PartitionPath(p Partition) string { return d.file(p.String()) }
 
-// CreatePartition makes the directory of a partition with its partition.metadata and returns its path when both are
-// durable. A directory that is there and has no metadata, as a crash leaves one, is completed; one that belongs to the
-// same topic is left as it is; one of another topic fails with an error that matches [fs.ErrExist].
-func (d *Dir) CreatePartition(p Partition, topicID UUID) (string, error) {
-	dir, err := d.PreparePartition(p, topicID)
-	if err == nil {
-		err = d.SyncNames()
-	}
-	if err != nil {
-		return "", err
-	}
-	return dir, nil
-}
-
 // SyncNames makes durable which directories there are.
 func (d *Dir) SyncNames() error {
 	return d.use(func() error { return d.fs.SyncDir(d.path) })
-}
-
-// PreparePartition is [Dir.CreatePartition] that leaves one thing to do: until [Dir.SyncNames] a crash may take the whole
-// directory. So many partitions are created with one sync of what is above them.
-func (d *Dir) PreparePartition(p Partition, topicID UUID) (string, error) {
-	if err := (DirName{Partition: p}).check(); err != nil {
-		return "", err
-	}
-	if topicID.IsZero() {
-		return "", fmt.Errorf("topic id of %s is zero", p)
-	}
-	dir := d.PartitionPath(p)
-	err := d.use(func() error {
-		if err := d.fs.MkdirAll(dir); err != nil {
-			return err
-		}
-		found, err := ReadMetadata(d.fs, dir)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return WriteMetadata(d.fs, dir, topicID)
-		case err != nil:
-			return err
-		case found.TopicID != topicID:
-			return fmt.Errorf("%s belongs to topic id %s, not %s: %w", dir, found.TopicID, topicID, fs.ErrExist)
-		}
-		return nil
-	})
-	if err != nil {
-		return "", err
-	}
-	return dir, nil
 }
 
 // Retire renames a partition's directory from its present role to another one under a new random ID, and returns the

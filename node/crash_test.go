@@ -122,6 +122,43 @@ func TestF79_ACrashAtAnyStepOfCreatingATopicLeavesNoneOrTheWhole(t *testing.T) {
 	}
 }
 
+// A topic with very many partitions is made durable in one go.
+func TestF79_ACrashWhileVeryManyPartitionsAreCreatedLeavesNoneOrAll(t *testing.T) {
+	const partitions, apart = 120, 41
+	for step := int64(0); ; step += apart {
+		m := machine(t)
+		f := fit(m, step)
+		m.Start()
+		c := client(t, m, kgo.RequestRetries(0))
+		f.lit.Store(true)
+		created, err := kadm.NewClient(c).CreateTopic(within(t), partitions, 1, nil, "orders")
+		acked := err == nil && created.Err == nil
+		c.Close()
+		m.CutPower(nodetest.Cut{Seed: uint64(step), Keep: 0.5})
+		m.Wrap = nil
+		m.Start()
+
+		c = client(t, m)
+		topics, err := kadm.NewClient(c).ListTopics(within(t), "orders")
+		require.NoError(t, err)
+		if topics["orders"].Err != nil {
+			require.False(t, acked, "step %d", step)
+			require.Eventually(t, func() bool {
+				return len(under(tree(t, m.FS, nodetest.DataDir), "orders")) == 0
+			}, patience, time.Millisecond, "step %d: what the crash left is removed", step)
+			createTopic(t, c, partitions, nil, "orders")
+		}
+		require.Equal(t, position{"orders", 0, 0}, produce(t, c, "orders", 0, "a"))
+		require.Equal(t, position{"orders", partitions - 1, 0}, produce(t, c, "orders", partitions-1, "b"))
+		c.Close()
+		m.Stop()
+		if acked && !f.blown.Load() {
+			require.Greater(t, step, int64(5*apart))
+			return
+		}
+	}
+}
+
 func TestF79_ACrashAtAnyStepOfDeletingATopicLeavesTheWholeOrNone(t *testing.T) {
 	for step := int64(0); ; step++ {
 		m := machine(t)
@@ -233,7 +270,7 @@ func TestCancellingAStartClosesWhatItHadOpened(t *testing.T) {
 	m.CutPower(nodetest.Cut{Keep: 1})
 	over, cancel := context.WithCancel(t.Context())
 	m.Wrap = func(base vfs.FS) vfs.FS {
-		return faultfs.New(base, faultfs.When(faultfs.Matching(faultfs.OpOpen, "data/orders-*/*.log"),
+		return faultfs.New(base, faultfs.When(faultfs.Matching(faultfs.OpList, "data/orders-*"),
 			func(faultfs.Op) faultfs.Fault {
 				cancel() // SIGTERM in the middle of recovery
 				return faultfs.Fault{}

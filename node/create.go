@@ -83,23 +83,27 @@ func rejected(err error) error {
 // it made.
 func (n *Node) makeLogs(t broker.CreateTopic, config topicconfig.Config) (*hosted, error) {
 	h := &hosted{name: t.Name, logs: make([]*partition.Log, t.Partitions), errs: make([]error, t.Partitions)}
-	err := parallel.Each(n.life, int(t.Partitions), n.flushWorkers(), func(i int) {
-		h.logs[i], h.errs[i] = n.makeLog(t, int32(i), config)
+	return h, n.data.dir.Create(int(t.Partitions), func(c *logdir.Creation) error {
+		err := parallel.Each(n.life, int(t.Partitions), n.flushWorkers(), func(i int) {
+			h.logs[i], h.errs[i] = n.makeLog(c, t, int32(i), config)
+		})
+		return firstOf(append(h.errs, err)...)
 	})
-	for _, e := range h.errs {
-		if e != nil {
-			return h, e
-		}
-	}
-	if err != nil {
-		return h, err
-	}
-	return h, n.data.dir.SyncNames()
 }
 
-// makeLog makes a log whose directory a crash may take until the data directory is synced.
-func (n *Node) makeLog(t broker.CreateTopic, index int32, config topicconfig.Config) (*partition.Log, error) {
-	dir, err := n.data.preparePartition(t.Name, index, t.ID)
+// firstOf is the first error there is.
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeLog makes a log whose directory a crash may take until the creation is done.
+func (n *Node) makeLog(c *logdir.Creation, t broker.CreateTopic, index int32, config topicconfig.Config) (*partition.Log, error) {
+	dir, err := n.data.preparePartition(c, t.Name, index, t.ID)
 	if err != nil {
 		return nil, err
 	}

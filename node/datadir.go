@@ -304,7 +304,11 @@ func (d *dataDir) settle(view *meta.State, moved func(from, to string)) error {
 // isHalfMade reports whether a directory without a topic id was left by a failed creation of a topic.
 func (d *dataDir) isHalfMade(view *meta.State, found foundDir) bool {
 	p := found.name.Partition
-	if topic, known := view.Topic(p.Topic); known && p.Index < topic.Partitions() || !errors.Is(found.err, fs.ErrNotExist) {
+	if topic, known := view.Topic(p.Topic); known && p.Index < topic.Partitions() {
+		return false
+	}
+	var torn *logdir.FormatError
+	if !errors.Is(found.err, fs.ErrNotExist) && !errors.As(found.err, &torn) {
 		return false
 	}
 	nothing, err := d.holdsNothing(path.Join(d.path, found.name.String()))

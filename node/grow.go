@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidemark-io/tidemark/broker"
 	"github.com/tidemark-io/tidemark/internal/parallel"
+	"github.com/tidemark-io/tidemark/logdir"
 	"github.com/tidemark-io/tidemark/meta"
 	"github.com/tidemark-io/tidemark/partition"
 )
@@ -57,14 +58,13 @@ func (n *Node) growLogs(t *meta.Topic, before *hosted, total int32) (*hosted, er
 		return grown, err
 	}
 	config := n.catalog.topic(n.meta.View(), t).Config
-	err := parallel.Each(n.life, int(total)-had, n.config.RecoveryThreads, func(i int) {
-		index := had + i
-		grown.logs[index], grown.errs[index] = n.makeLog(broker.CreateTopic{Name: t.Name, ID: t.ID}, int32(index), config)
+	return grown, n.data.dir.Create(int(total)-had, func(c *logdir.Creation) error {
+		err := parallel.Each(n.life, int(total)-had, n.flushWorkers(), func(i int) {
+			index := had + i
+			grown.logs[index], grown.errs[index] = n.makeLog(c, broker.CreateTopic{Name: t.Name, ID: t.ID}, int32(index), config)
+		})
+		return firstOf(append(grown.errs[had:], err)...)
 	})
-	if err = errors.Join(append(grown.errs[had:], err)...); err != nil {
-		return grown, err
-	}
-	return grown, n.data.dir.SyncNames()
 }
 
 // added is the part of a topic's logs that it did not have before.

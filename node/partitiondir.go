@@ -57,20 +57,20 @@ func (d *dataDir) checkPartition(topic string, index int32, id meta.TopicID) (mi
 }
 
 // makePartition makes the directory of a partition, durably, and returns its path.
-func (d *dataDir) makePartition(topic string, index int32, id meta.TopicID) (string, error) {
-	dir, err := d.preparePartition(topic, index, id)
-	if err == nil {
-		err = d.dir.SyncNames()
-	}
+func (d *dataDir) makePartition(topic string, index int32, id meta.TopicID) (dir string, err error) {
+	err = d.dir.Create(1, func(c *logdir.Creation) error {
+		dir, err = d.preparePartition(c, topic, index, id)
+		return err
+	})
 	return dir, err
 }
 
-// preparePartition makes the directory of a partition, which a crash may take until the data directory is synced, and returns
+// preparePartition makes the directory of a partition, which a crash may take until the creation is done, and returns
 // its path. Another directory in its place is moved aside first, or removed if it holds nothing: a topic is only created when
 // no other has its name, so it belongs to none.
-func (d *dataDir) preparePartition(topic string, index int32, id meta.TopicID) (string, error) {
+func (d *dataDir) preparePartition(c *logdir.Creation, topic string, index int32, id meta.TopicID) (string, error) {
 	p := logdir.Partition{Topic: topic, Index: index}
-	missing, err := d.checkPartition(topic, index, id)
+	_, err := d.checkPartition(topic, index, id)
 	var wrong *WrongDirectoryError
 	switch {
 	case errors.As(err, &wrong):
@@ -87,10 +87,8 @@ func (d *dataDir) preparePartition(topic string, index int32, id meta.TopicID) (
 		d.log.Warn("a directory in the way of a new partition was moved aside", "from", p, "to", to, "reason", wrong)
 	case err != nil:
 		return "", err
-	case !missing:
-		return d.dir.PartitionPath(p), nil
 	}
-	return d.dir.PreparePartition(p, logdir.UUID(id))
+	return c.Partition(p, logdir.UUID(id))
 }
 
 // retire gives a partition's directory the name under which it waits to be removed.
