@@ -63,6 +63,55 @@ func TestApacheKafkaServesALogWrittenHere(t *testing.T) {
 	}
 }
 
+// A partition that nothing was written to is a directory without segments. Kafka makes the first one, whether its last stop was in order or not.
+func TestApacheKafkaServesAPartitionThatNothingWasWrittenToHere(t *testing.T) {
+	ctx := limited(t, 4*time.Minute)
+	topics := []string{"quiet", "quieter"}
+	create := func(addr string) {
+		c, err := kgo.NewClient(kgo.SeedBrokers(addr))
+		require.NoError(t, err)
+		defer c.Close()
+		created, err := kadm.NewClient(c).CreateTopics(ctx, 1, 1, nil, topics...)
+		require.NoError(t, err)
+		require.NoError(t, created.Error())
+	}
+	here, err := shared.maker.New(t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, here.Start(ctx))
+	defer here.Kill()
+	create(here.Addr())
+	require.NoError(t, here.Stop(ctx))
+	kafka, err := server.NewKafka(shared.install, server.KafkaOptions{Dir: t.TempDir()})
+	require.NoError(t, err)
+	require.NoError(t, kafka.Start(ctx))
+	defer kafka.Kill()
+	create(kafka.Addr())
+	for i, topic := range topics {
+		require.NoError(t, kafka.Stop(ctx))
+		ours, err := here.PartitionDir(topic, 0)
+		require.NoError(t, err)
+		entries, err := os.ReadDir(ours)
+		require.NoError(t, err)
+		require.Len(t, entries, 1, "no more than the identity")
+		theirs, err := kafka.PartitionDir(topic, 0)
+		require.NoError(t, err)
+		replaceLog(t, theirs, ours)
+		if i > 0 {
+			require.NoError(t, os.Remove(filepath.Join(kafka.DataDir(), ".kafka_cleanshutdown")))
+		}
+		require.NoError(t, kafka.Start(ctx))
+		c, err := kgo.NewClient(kgo.SeedBrokers(kafka.Addr()), kgo.ConsumeTopics(topic))
+		require.NoError(t, err)
+		sent, err := c.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: []byte("the first")}).First()
+		require.NoError(t, err)
+		require.Zero(t, sent.Offset)
+		got := c.PollFetches(ctx)
+		require.NoError(t, got.Err())
+		require.Len(t, got.Records(), 1)
+		c.Close()
+	}
+}
+
 // replaceLog puts one partition's log in the place of another's, which keeps its identity.
 func replaceLog(t *testing.T, place, log string) {
 	t.Helper()
