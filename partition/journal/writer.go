@@ -153,7 +153,7 @@ func (w *Writer) Add(e Entry, length int, appendRecords func(dst []byte) ([]byte
 func EntrySize(records int64) int64 { return entryHeaderSize + records }
 
 // keptRound is how large a round's memory may be to be kept for the next.
-const keptRound = 1 << 20
+const keptRound = 2 << 20
 
 // Commit writes the round and makes it durable. It blocks on the device. An error is final: whether the round is in the
 // journal is not known, the ones before it are, and no other is added.
