@@ -108,7 +108,7 @@ func TestF3_APutThatLandedBehindOneThatDidNotIsNotRecovered(t *testing.T) {
 	})
 }
 
-func TestF4_TheConfirmOffsetMovesOnceOverAGroupThatWaited(t *testing.T) {
+func TestF4_TheConfirmOffsetWaitsForTheFirstGroupAndThenPassesBoth(t *testing.T) {
 	runCluster(t, func(c *cluster) {
 		p := c.start(5)
 		s := p.stream()

@@ -77,3 +77,29 @@ func TestEveryRowOfTheFailureMatrixHasATest(t *testing.T) {
 		require.Regexp(t, fmt.Sprintf(`\bTest(F\d+_)*F%d_`, row), names)
 	}
 }
+
+// TestThePageOfRulesHasEachWithTestsThatExist: the numbers are those of the specification.
+func TestThePageOfRulesHasEachWithTestsThatExist(t *testing.T) {
+	exist, rows := tests(t, "stream", "meta", "node", "interop/etcd"), []string{}
+	for _, row := range regexp.MustCompile(`(?m)^\| ([A-Z]+-\d+) \| .+ \| (.+) \|$`).FindAllStringSubmatch(readFile(t, "docs/rules.md"), -1) {
+		rows = append(rows, row[1])
+		named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(row[2], -1)
+		require.NotEmpty(t, named, row[1])
+		for _, name := range named {
+			require.True(t, exist[name[1]], "%s: %s", row[1], name[1])
+		}
+	}
+	var want []string
+	for _, rules := range []struct {
+		of    string
+		count int
+	}{
+		{"REC", 5}, {"FRM", 4}, {"WOB", 3}, {"KEY", 1}, {"OBJ", 6}, {"CMP", 5}, {"WAL", 34}, {"STR", 7}, {"LC", 8}, {"RD", 3},
+		{"BC", 9}, {"UP", 10}, {"CP", 16}, {"GC", 7}, {"ML", 2}, {"MD", 15}, {"KV", 6}, {"CAT", 4}, {"MP", 9},
+	} {
+		for n := 1; n <= rules.count; n++ {
+			want = append(want, fmt.Sprintf("%s-%d", rules.of, n))
+		}
+	}
+	require.Equal(t, want, rows)
+}
