@@ -176,9 +176,13 @@ func (v *txnSurvey) begin(base int64, names []string) {
 // segment follows the transactions through one segment.
 func (v *txnSurvey) segment(s *repairSegment, aborted []AbortedTxn, known bool) {
 	txns := s.txns
+	ended := make(map[int64]AbortedTxn, len(aborted)) // by the offset of the marker
+	for _, a := range aborted {
+		ended[a.LastOffset] = a
+	}
 	for _, hole := range s.holes(known) {
 		for len(txns) > 0 && txns[0].header.BaseOffset < hole.first {
-			v.take(txns[0], aborted)
+			v.take(txns[0], ended)
 			txns = txns[1:]
 		}
 		v.advance(hole.first)
@@ -192,22 +196,21 @@ func (v *txnSurvey) segment(s *repairSegment, aborted []AbortedTxn, known bool) 
 		}
 	}
 	for _, t := range txns {
-		v.take(t, aborted)
+		v.take(t, ended)
 	}
 }
 
-// take takes in a batch that is whole, given what the index of its segment says.
-func (v *txnSurvey) take(t repairTxn, aborted []AbortedTxn) {
+// take takes in a batch that is whole, given the transactions that the index of its segment says were aborted, by the offsets of
+// their markers.
+func (v *txnSurvey) take(t repairTxn, aborted map[int64]AbortedTxn) {
 	v.advance(t.header.BaseOffset)
 	if !t.marker {
 		_, _ = v.state.append(&t.header) // a batch that contradicts the state changes nothing, as when the log is opened
 		return
 	}
-	for _, a := range aborted {
-		if a.ProducerID == t.header.ProducerID && a.LastOffset == t.header.BaseOffset {
-			v.compare(t.header.BaseOffset, ProducerSnapshotEntry{ProducerID: a.ProducerID, LastOffset: a.FirstOffset, TxnFirstOffset: a.FirstOffset},
-				fmt.Sprintf("by the index of aborted transactions, where the next one of its producer begins at offset %d", a.FirstOffset))
-		}
+	if a, found := aborted[t.header.BaseOffset]; found && a.ProducerID == t.header.ProducerID {
+		v.compare(t.header.BaseOffset, ProducerSnapshotEntry{ProducerID: a.ProducerID, LastOffset: a.FirstOffset, TxnFirstOffset: a.FirstOffset},
+			fmt.Sprintf("by the index of aborted transactions, where the next one of its producer begins at offset %d", a.FirstOffset))
 	}
 	v.state.appendMarker(&t.header, t.control)
 }

@@ -266,8 +266,14 @@ func TestU08_WhatAPlanSaysOfTransactionsIsWhatTheNextStartFinds(t *testing.T) {
 		if seed%2 == 0 {
 			forgetEnd(t, fsys, all[slices.Max(slices.Collect(maps.Keys(all)))].batch.NextOffset())
 		}
+		lost := map[string]bool{} // what the markers said that are gone
+		kind := func(producer int64, commit bool) string { return fmt.Sprint(producer, " ", commit) }
 		for range 1 + random.IntN(3) {
-			wipe(t, fsys, all[markers[random.IntN(len(markers))]])
+			p := all[markers[random.IntN(len(markers))]]
+			control, _, err := p.batch.Control()
+			require.NoError(t, err)
+			lost[kind(p.batch.ProducerID(), control.Type == batch.Commit)] = true
+			wipe(t, fsys, p)
 		}
 		var o RepairOptions
 		if seed%3 == 0 {
@@ -276,6 +282,9 @@ func TestU08_WhatAPlanSaysOfTransactionsIsWhatTheNextStartFinds(t *testing.T) {
 		plan := planned(t, fsys, o)
 		var want []string
 		for _, transaction := range plan.Transactions {
+			if transaction.End == PutBackEnd {
+				require.True(t, lost[kind(transaction.ProducerID, transaction.Commit)], "seed %d: %+v", seed, transaction)
+			}
 			if transaction.End == StaysOpen {
 				want = append(want, fmt.Sprint(transaction.ProducerID, " from ", transaction.First))
 			}
