@@ -3,6 +3,7 @@ package stream
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"time"
 
@@ -67,11 +68,11 @@ type endedEpochs struct {
 }
 
 // remove looks once at the log of a node, of which all epochs below the node's were recovered. It returns when the fences that it
-// had to keep will all be old; the zero time if it kept none.
-func (r endedEpochs) remove(ctx context.Context, node catalog.Node, prefix WALPrefix) (young time.Time, err error) {
+// had to keep will all be old, by the clock of this machine; the zero time if it kept none.
+func (r endedEpochs) remove(ctx context.Context, node catalog.Node, prefix WALPrefix) (again time.Time, err error) {
 	listed, err := listAll(ctx, r.store, prefix.String())
 	if err != nil {
-		return young, err
+		return again, err
 	}
 	ended := map[int64]*endedEpoch{}
 	var order []*endedEpoch
@@ -87,21 +88,52 @@ func (r endedEpochs) remove(ctx context.Context, node catalog.Node, prefix WALPr
 			order = append(order, epoch)
 		}
 		if err := epoch.add(ctx, r.store, key, o); err != nil {
-			return young, err
+			return again, err
 		}
 	}
-	var own, fences []string
-	for _, epoch := range order {
-		objects, expired, until := epoch.removable(time.Now().Add(-r.retention))
-		own, fences = append(own, objects...), append(fences, expired...)
-		if old := until.Add(r.retention); !until.IsZero() && old.After(young) {
-			young = old
+	now := time.Now()
+	at := now // when it is there where fences are put
+	own, fences, young := r.removable(order, at)
+	if len(fences) > 0 {
+		stored, err := r.storeTime(ctx)
+		if err != nil {
+			return again, err
 		}
+		if stored.Before(at) {
+			at = stored
+			own, fences, young = r.removable(order, at)
+		}
+	}
+	if !young.IsZero() {
+		again = now.Add(young.Add(r.retention).Sub(at))
 	}
 	if err := deleteAll(ctx, r.store, own); err != nil {
-		return young, err
+		return again, err
 	}
-	return young, deleteAll(ctx, r.store, fences) // what lies above one is gone: without it that would not be dead any more
+	return again, deleteAll(ctx, r.store, fences) // what lies above one is gone: without it that would not be dead any more
+}
+
+// removable says what may go at a time. young is when the youngest fence was put that stays, zero if none does.
+func (r endedEpochs) removable(epochs []*endedEpoch, at time.Time) (own, fences []string, young time.Time) {
+	for _, epoch := range epochs {
+		objects, expired, put := epoch.removable(at.Add(-r.retention))
+		own, fences = append(own, objects...), append(fences, expired...)
+		if put.After(young) {
+			young = put
+		}
+	}
+	return own, fences, young
+}
+
+// storeTime is the present on the clock of the store, by which it says when an object was put. A fence must be old by that one
+// too: a machine whose clock is days ahead would remove it while the writer that it keeps out still runs.
+func (r endedEpochs) storeTime(ctx context.Context) (now time.Time, err error) {
+	key := objstore.ProbePrefix + rand.Text() + "-clock"
+	if err := r.store.Put(ctx, key, nil); err != nil {
+		return now, err
+	}
+	info, err := r.store.Head(ctx, key)
+	return info.Modified, errors.Join(err, r.store.Delete(context.WithoutCancel(ctx), key))
 }
 
 // endedEpoch is what an older epoch of a node left.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemark-io/tidemark/objstore"
 	"github.com/tidemark-io/tidemark/objstore/faultstore"
+	"github.com/tidemark-io/tidemark/objstore/mem"
 )
 
 // TestWhatIsLeftOfALogIsCleanedByWhoeverAsks: the engine that took the node over ends before the fence is old.
@@ -52,5 +53,30 @@ func TestWhatIsLeftOfALogIsCleanedByWhoeverAsks(t *testing.T) {
 		o.Node = 9
 		_, err = CleanLog(c.Context(), o)
 		require.NoError(c, err, "nobody knows it")
+	})
+}
+
+// TestF34_F37_AFenceIsKeptUntilItIsOldByTheStoresClockToo: the clock of a machine that takes a node over is ten days ahead. The
+// writer that it has fenced still runs, and must meet the fence.
+func TestF34_F37_AFenceIsKeptUntilItIsOldByTheStoresClockToo(t *testing.T) {
+	runCluster(t, func(c *cluster) {
+		c.wal = mem.NewBucket(func() time.Time { return time.Now().Add(-10 * 24 * time.Hour) })
+		old := c.start(5)
+		s := old.stream()
+		c.appendMany(s, 2)
+		gate := old.hold()
+		acks := c.submitApart(s, 1)
+		heir := c.start(6)
+		require.NoError(c, heir.Failover(c.Context(), 5))
+		c.pass(time.Minute)
+		require.Equal(c, []string{"1/2"}, c.walKeys(5), "the fence")
+		gate.Open()
+		require.Equal(c, "failed", acked(acks), "it would be in no log")
+		c.pass(c.config.WALFenceRetention - 2*time.Minute)
+		require.Equal(c, []string{"1/2"}, c.walKeys(5))
+		c.pass(3 * time.Minute)
+		require.Empty(c, c.walKeys(5))
+		require.Equal(c, named(s, 0, 2), c.rows(heir.reopen(s.ID())))
+		heir.close()
 	})
 }
