@@ -91,6 +91,22 @@ func TestALogThatBeganBehindACleanCloseIsUnproved(t *testing.T) {
 	require.ErrorContains(t, err, "goes on behind a gap, from 2 to 3")
 }
 
+// TestALogThatBeganBehindACleanCloseIsProvedByAMark: a later object says that the first one of the epoch was acknowledged. Then so
+// was what is missing in front of it, and it is trimmed.
+func TestALogThatBeganBehindACleanCloseIsProvedByAMark(t *testing.T) {
+	w := newWreckage(t)
+	w.data(7, row(1, 1, 0))
+	w.fence(5, 5, 4*Window, 6)
+	w.log(5, 7, 9*Window, row(1, 1, 2))
+	w.log(5, 7, 10*Window, row(1, 1, 3), walMark(10*Window))
+	made := w.rebuilt(false)
+	require.Equal(t, []catalog.Stream{{ID: 1, Epoch: 1, Start: 2, End: 2, Opened: true, Node: 5}}, made.Streams)
+	require.Equal(t, map[catalog.StreamID]int64{1: 4}, made.LogEnds)
+	for _, f := range made.Findings {
+		require.False(t, f.Stops, f.String())
+	}
+}
+
 // TestWhatStandsAboveAFenceStaysAway: it is dead, whether anything is left below the fence or not, however far above it is.
 func TestWhatStandsAboveAFenceStaysAway(t *testing.T) {
 	for name, c := range map[string]struct {

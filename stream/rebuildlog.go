@@ -206,7 +206,8 @@ func (l *nodeLog) readNewest(ctx context.Context) error {
 	}
 	lowest := slices.Min(slices.Collect(maps.Keys(s.own)))
 	start, proved := lowest, lowest == 0
-	if known, ok := l.startOf(epoch); ok && known <= lowest {
+	known, ok := l.startOf(epoch)
+	if ok && known <= lowest {
 		proved = known == lowest || s.trim >= 0
 		if !proved { // its first object is never trimmed
 			f := findNode(l.prefix.Node, l.prefix.Key(WALKey{Epoch: epoch, Start: known}))
@@ -220,6 +221,13 @@ func (l *nodeLog) readNewest(ctx context.Context) error {
 	}
 	l.state.WALEpoch, l.state.WALStart = epoch, start
 	t := walTakeover{store: l.WAL, prefix: l.prefix, ended: epoch}
+	if !proved && !(ok && known < lowest) { // the lowest is the first of the epoch, which is never trimmed: was it acknowledged?
+		acked, says, _, err := t.newestMark(ctx, s.from(lowest))
+		if err := l.damage(findNode(l.prefix.Node, l.prefix.String()), err); err != nil {
+			return err
+		}
+		proved = says && acked > lowest
+	}
 	window := s.first(start)
 	for ; ; window += Window {
 		o, own := s.own[window]
@@ -235,20 +243,10 @@ func (l *nodeLog) readNewest(ctx context.Context) error {
 		}
 	}
 	if l.bad {
-		l.run = l.behind(s, s.first(start))
+		l.run = s.from(s.first(start)) // what may have been acknowledged
 	}
 	l.trim = s.trim
 	return l.readRecords(ctx, proved)
-}
-
-// behind returns all objects of a damaged log that may hold what was acknowledged: those from a window on.
-func (l *nodeLog) behind(s *walSurvey, first int64) (run []walObject) {
-	for _, window := range slices.Sorted(maps.Keys(s.own)) {
-		if window >= first {
-			run = append(run, s.own[window])
-		}
-	}
-	return run
 }
 
 // startOf is where the log of an epoch begins, as the fence tells by which it ended the one before it (3.6). A fence of any

@@ -61,23 +61,37 @@ func readMark(ctx context.Context, store objstore.Store, o walObject) (acked int
 // far ahead that the writer would not have gone on without it (WAL-16), or because it says that the window was acknowledged.
 // Of the later ones the newest that says anything says most.
 func (t *walTakeover) checkGap(ctx context.Context, s walSurvey, window int64) error {
-	later := slices.DeleteFunc(slices.Sorted(maps.Keys(s.own)), func(other int64) bool { return other < window })
-	for _, other := range later {
-		if other >= window+maxInflight*Window {
-			return t.gap(window, other)
+	later := s.from(window)
+	for _, o := range later {
+		if o.header.Start >= window+maxInflight*Window {
+			return t.gap(window, o.header.Start)
 		}
 	}
-	for _, other := range slices.Backward(later) {
-		acked, says, err := readMark(ctx, t.store, s.own[other])
-		if err != nil {
-			return err
-		}
-		if says && acked > window {
-			return t.gap(window, other)
-		}
-		if says {
-			return nil
+	acked, says, by, err := t.newestMark(ctx, later)
+	if err == nil && says && acked > window {
+		return t.gap(window, by)
+	}
+	return err
+}
+
+// newestMark returns what the newest of some objects says that says anything, and the window of that; false if none does. Marks
+// never go down from object to object.
+func (t *walTakeover) newestMark(ctx context.Context, objects []walObject) (acked int64, says bool, by int64, err error) {
+	for _, o := range slices.Backward(objects) {
+		acked, says, err = readMark(ctx, t.store, o)
+		if says || err != nil {
+			return acked, says, o.header.Start, err
 		}
 	}
-	return nil
+	return 0, false, 0, nil
+}
+
+// from returns the writer's objects of the windows from one on, in their order.
+func (s *walSurvey) from(window int64) (objects []walObject) {
+	for _, other := range slices.Sorted(maps.Keys(s.own)) {
+		if other >= window {
+			objects = append(objects, s.own[other])
+		}
+	}
+	return objects
 }
