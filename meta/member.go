@@ -103,7 +103,7 @@ func Join(ctx context.Context, log *Log, o MemberOptions) (*Member, error) {
 		return nil, err
 	}
 	m.claim = claim
-	if err := m.register(ctx, m.incarnation); err != nil {
+	if err := m.register(ctx, m.incarnation, -1); err != nil {
 		claim.Release()
 		return nil, err
 	}
@@ -117,13 +117,14 @@ func Join(ctx context.Context, log *Log, o MemberOptions) (*Member, error) {
 	return m, nil
 }
 
-// register begins the epoch of an incarnation, and says what this build understands.
-func (m *Member) register(ctx context.Context, incarnation [16]byte) error {
+// register begins the epoch of an incarnation, and says what this build understands. expected is the node's epoch until then, -1
+// for any: that is for who has just taken the liveness key.
+func (m *Member) register(ctx context.Context, incarnation [16]byte, expected int64) error {
 	m.mu.Lock()
 	m.next = incarnation
 	m.mu.Unlock()
 	done, err := m.log.Do(ctx, RegisterNode{
-		Node: m.o.Node, ExpectedEpoch: -1, Incarnation: incarnation, Address: m.o.Address, Slots: m.o.Slots,
+		Node: m.o.Node, ExpectedEpoch: expected, Incarnation: incarnation, Address: m.o.Address, Slots: m.o.Slots,
 	})
 	if err != nil {
 		return err
@@ -238,14 +239,25 @@ func (m *Member) Proved() time.Time {
 	return m.claim.Proved()
 }
 
-// Renew begins a new epoch of the node and returns it. Whatever this process did under the old one is refused from then on.
+// Renew begins a new epoch of the node and returns it. Whatever this process did under the old one is refused from then on. When
+// another process has taken the node over it fails with [NodeEpochMismatch], whether or not [Member.Lost] has told of it yet.
 func (m *Member) Renew(ctx context.Context) (epoch int64, err error) {
+	m.adopt()
 	var incarnation [16]byte
 	_, _ = rand.Read(incarnation[:]) // never fails
-	if err := m.register(ctx, incarnation); err != nil {
+	if err := m.register(ctx, incarnation, m.Epoch()); err != nil {
 		return 0, err
 	}
 	return m.Epoch(), nil
+}
+
+// adopt takes over the epoch of a registration of this process whose outcome was not known, and turned out to be good.
+func (m *Member) adopt() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if row, known := m.log.View().Node(m.o.Node); known && row.Incarnation == m.next {
+		m.incarnation, m.epoch = m.next, row.Epoch
+	}
 }
 
 // RaiseLevel lets commands up to a level into the log, if every node that lives understands them. [*LevelError] says which

@@ -2,6 +2,7 @@ package meta_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -126,6 +127,56 @@ func TestAMemberMayBeginANewEpoch(t *testing.T) {
 		require.NoError(t, m.Err(), "which is no takeover")
 		_, err = l.Do(t.Context(), meta.AllocateProducerIDs{Node: 5, NodeEpoch: epoch, Count: 1})
 		require.NoError(t, err)
+	})
+}
+
+func TestAMemberThatWasTakenOverBeginsNoNewEpoch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, l := join(t, metatest.NewMemory("c"), meta.MemberOptions{Node: 5})
+		m.Close() // nobody looks for whoever takes it over
+		_, err := l.Do(t.Context(), meta.RegisterNode{Node: 5, ExpectedEpoch: -1, Incarnation: [16]byte{9}})
+		require.NoError(t, err)
+		_, err = m.Renew(t.Context())
+		require.ErrorIs(t, err, meta.NodeEpochMismatch)
+		row, _ := l.View().Node(5)
+		require.EqualValues(t, 2, row.Epoch)
+	})
+}
+
+// heldAppends is a backend whose appends wait while it is held.
+type heldAppends struct {
+	meta.Backend
+	gate atomic.Pointer[chan struct{}]
+}
+
+func (h *heldAppends) Append(ctx context.Context, index uint64, entry []byte) error {
+	if gate := h.gate.Load(); gate != nil {
+		<-*gate
+	}
+	return h.Backend.Append(ctx, index, entry)
+}
+
+// TestANewEpochWhoseOutcomeWasNotKnownIsTheMembers: the call's context ended before the log was done.
+func TestANewEpochWhoseOutcomeWasNotKnownIsTheMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		held := &heldAppends{Backend: metatest.NewMemory("c").Join()}
+		l := open(t, held, meta.Options{Node: 5})
+		m, err := meta.Join(t.Context(), l, meta.MemberOptions{Node: 5})
+		require.NoError(t, err)
+		t.Cleanup(m.Close)
+		gate := make(chan struct{})
+		held.gate.Store(&gate)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = m.Renew(ctx)
+		require.ErrorIs(t, err, meta.ErrOutcomeUnknown)
+		held.gate.Store(nil)
+		close(gate)
+		pass(time.Second)
+		epoch, err := m.Renew(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 3, epoch)
+		require.NoError(t, m.Err())
 	})
 }
 

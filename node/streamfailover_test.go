@@ -332,3 +332,33 @@ func TestFencesOfANodeThatNeverComesBackAreRemovedByALaterHolderOfTheLease(t *te
 	require.Eventually(t, func() bool { return left() == 0 }, time.Minute, time.Millisecond)
 	require.Nil(t, third.engine, "that takes no engine")
 }
+
+// TestAProcessThatHasLostItsNodeDoesNotTakeItBack: it was away for so long that another process runs under the same id, and does
+// not know that yet.
+func TestAProcessThatHasLostItsNodeDoesNotTakeItBack(t *testing.T) {
+	for _, had := range []bool{true, false} { // an engine
+		storage, bucket := metatest.NewMemory("c"), mem.NewBucket(time.Now)
+		first := newStreamNode(t, storage, func() objstore.Store { return bucket.Open() })
+		if had {
+			_, err := first.get(t.Context())
+			require.NoError(t, err)
+		}
+		first.member.Close() // it is away: nobody looks after its place
+		second := newStreamNode(t, storage, func() objstore.Store { return bucket.Open() })
+		e, err := second.get(t.Context())
+		require.NoError(t, err)
+		write(t, e)
+		if had {
+			_, err := first.engine.CreateStreams(t.Context(), 1)
+			require.ErrorIs(t, err, stream.ErrFenced)
+		}
+		_, err = first.get(t.Context())
+		require.ErrorIs(t, err, streamcatalog.ErrNodeEpochMismatch)
+		node, _ := second.log.View().Node(1)
+		require.Equal(t, second.member.Epoch(), node.Epoch)
+		write(t, e)
+		first.killed = true
+		_ = first.close(t.Context()) // it may say again why
+		require.NoError(t, first.log.Close())
+	}
+}

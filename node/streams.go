@@ -203,7 +203,7 @@ func (s *streams) state() observe.StreamState {
 func (s *streams) options() stream.Options {
 	return stream.Options{
 		Catalog: meta.NewCatalog(s.log), Node: streamcatalog.NodeID(s.member.Node()), Cluster: s.log.ClusterID(),
-		Incarnation: s.member.Incarnation(), Slots: 1, WAL: s.store, Data: s.store, Proof: s.member.Proved,
+		Incarnation: s.member.Incarnation(), Registered: s.begun, Slots: 1, WAL: s.store, Data: s.store, Proof: s.member.Proved,
 		Leads: s.log.Leads, Adopts: func(id streamcatalog.NodeID) bool { return s.member.Buried(int32(id)) },
 		Events: s.tell().Engine, Config: s.config,
 	}

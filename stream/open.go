@@ -27,8 +27,12 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	began := time.Now()
 	e := &Engine{options: o, prefix: WALPrefix{Cluster: o.Cluster, Node: o.Node}, closed: make(chan struct{})}
 	e.mu.streams = map[catalog.StreamID]*Stream{}
+	expected := int64(-1)
+	if o.Registered > 0 {
+		expected = o.Registered
+	}
 	epoch, err := e.register(ctx, catalog.Registration{
-		ID: o.Node, Expected: -1, Incarnation: o.Incarnation, Address: o.Address, Slots: o.Slots,
+		ID: o.Node, Expected: expected, Incarnation: o.Incarnation, Address: o.Address, Slots: o.Slots,
 	})
 	if err != nil {
 		return nil, err

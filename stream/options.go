@@ -22,6 +22,10 @@ type Options struct {
 	// Incarnation tells this opening from all others. It must be new for every [Open]; the zero value has one drawn at
 	// random.
 	Incarnation [16]byte
+	// Registered is the epoch under which the owner has registered the node with the same incarnation, as one that keeps a
+	// liveness key has; 0 if it has not. Open is refused then if the node has been registered by somebody else since: a process
+	// that has lost its node to another one, and does not know it yet, must not take it back.
+	Registered int64
 	// Address and Slots go into the node's registration.
 	Address string
 	Slots   int
