@@ -140,6 +140,46 @@ func TestF12_ADuplicateInAGroupIsNotAnsweredBeforeItsFirstCopyIsInTheLog(t *test
 	require.Equal(t, int64(3), l.LogEnd())
 }
 
+func TestF10_AGroupWithOffsetsOfItsOwnLeavesNoHoleBehindABatchThatFailed(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		size int // of each batch: large ones are written one by one
+	}{{"one write", 40}, {"a write each", 700 << 10}} {
+		for fails := range 4 {
+			t.Run(fmt.Sprintf("%s, %d", c.name, fails), func(t *testing.T) {
+				disk := faultfs.New(memfs.New(), nil)
+				b := newBenchOn(t, disk)
+				l := b.open(Options{})
+				mustAppend(t, l, data{})
+				var items []GroupItem
+				for i := range 4 {
+					items = append(items, GroupItem{Batch: data{size: c.size, seed: i}.build(t), At: int64(1 + i)})
+				}
+				items[0].At = 0 // is there already, as the start of what a leader sends may be
+				broken := bytes.Clone(items[2].Batch)
+				if fails == 3 {
+					items[2].Batch = broken[:len(broken)-1]
+				}
+				items[1].At, items[2].At, items[3].At = 1, 2, 3
+				disk.SetInjector(faultfs.When(func(op faultfs.Op) bool {
+					return op.Kind == faultfs.OpWriteAt || op.Kind == faultfs.OpWriteVectorAt
+				}, faultfs.FailNth(fails, syscall.EIO)))
+				l.AppendGroup(items)
+				disk.SetInjector(nil)
+				var below *OffsetMismatchError
+				require.ErrorAs(t, items[0].Err, &below)
+				held := baseOffsets(t, allBytes(t, l))
+				for i, offset := range held {
+					require.Equal(t, int64(i), offset, "a hole")
+				}
+				for i, it := range items[1:] {
+					require.Equal(t, i+1 < len(held), it.Err == nil, "item %d: %v", i+1, it.Err)
+				}
+			})
+		}
+	}
+}
+
 func TestNothingIsWrittenOnceALogIsFenced(t *testing.T) {
 	disk := faultfs.New(memfs.New(), faultfs.FailMatching(faultfs.OpCreate, "*.snapshot*", syscall.ENOSPC))
 	b := newBenchOn(t, disk)

@@ -28,6 +28,8 @@ type GroupItem struct {
 // AppendGroup appends batches in order, under the log's lock as a whole, and writes neighbours in one go. Every item
 // gets its own result or error, as if appended alone one after the other; only a failed write takes all batches with it
 // that were written in the same go. The items may come from different callers: none of them waits for another's turn.
+// Items with an offset of their own are one sequence: behind one that could not be appended the others fail with its error, since
+// they would leave a hole in its place. One that lies below the log end is no such failure.
 //
 // If the configuration asks for a flush, one covers all; its failure is the error of every item that was appended.
 func (l *Log) AppendGroup(items []GroupItem) {
@@ -63,6 +65,7 @@ type stage struct {
 	buffers [][]byte
 	bytes   int64
 	end     int64 // log end behind the last batch
+	missing error // why a batch with an offset of its own is not in the log, nil if none is missing
 	join    []byte
 	one     [1]GroupItem
 }
@@ -107,6 +110,7 @@ func (l *Log) endStage() {
 		}
 		poison.Fill(l.mu.stage.join[:cap(l.mu.stage.join)])
 	}
+	l.mu.stage.missing = nil
 	l.env.stages.Put(l.mu.stage)
 	l.mu.stage = nil
 }
@@ -118,9 +122,18 @@ func (l *Log) appendLocked(items []GroupItem) (flush bool) {
 	for i := range items {
 		items[i].Result, items[i].Err = Appended{}, nil
 		l.stageItem(c, now, &items[i])
+		l.noteMissing(&items[i])
 	}
 	l.writeStaged(c)
 	return l.flushWanted(c, now)
+}
+
+// noteMissing remembers that an item with an offset of its own was not appended.
+func (l *Log) noteMissing(it *GroupItem) {
+	var below *OffsetMismatchError
+	if it.Err != nil && it.At != NextOffset && l.mu.stage.missing == nil && !errors.As(it.Err, &below) {
+		l.mu.stage.missing = it.Err
+	}
 }
 
 // flushWanted applies the flush policy after an append.
@@ -196,6 +209,9 @@ func (l *Log) place(c *Config, now int64, b *staged) error {
 		if it.At != NextOffset {
 			if it.At < end {
 				return &OffsetMismatchError{Expected: end, Actual: it.At}
+			}
+			if st.missing != nil {
+				return st.missing
 			}
 			h.BaseOffset = it.At
 		}
@@ -312,6 +328,7 @@ func (l *Log) writeStaged(c *Config) {
 		b := &st.batches[i]
 		if err != nil {
 			b.item.Err = err
+			l.noteMissing(b.item)
 			continue
 		}
 		b.item.Result = Appended{BaseOffset: b.header.BaseOffset, LastOffset: b.header.LastOffset(), AppendTime: b.stamp}
