@@ -245,3 +245,36 @@ func TestF24_WhatAYoungLogSaysOfAbortedTransactionsSurvivesItsClose(t *testing.T
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 }
+
+func TestAnIndexThatTheDeviceDoesNotGiveKeepsNobodyFromTheRecords(t *testing.T) {
+	source := newBench(t)
+	l := source.open(Options{Config: smallSegments()})
+	fill(t, l, 12)
+	require.NoError(t, l.Sync())
+	all, end := allBytes(t, l), l.LogEnd()
+	disk := faultfs.New(copyDir(t, source.fs), nil)
+	b := makeBench(t, disk)
+	l = b.open(Options{Config: smallSegments(), Clean: true})
+	var told []DamagedIndexEvent
+	b.env.events.DamagedIndex = func(e DamagedIndexEvent) { told = append(told, e) }
+	disk.SetInjector(faultfs.First(
+		faultfs.FailMatching(faultfs.OpReadAt, "*.index", syscall.EIO), faultfs.FailMatching(faultfs.OpReadAt, "*.timeindex", syscall.EIO),
+	))
+	for offset := range end {
+		read, err := l.Read(offset, 1)
+		require.NoError(t, err, "offset %d", offset)
+		require.Equal(t, offset/2*2, read.StartOffset)
+	}
+	got, err := l.ReadRaw(0, end, 1<<20)
+	require.NoError(t, err)
+	require.Equal(t, all, got.Bytes)
+	found, ok, err := l.OffsetForTimestamp(epochMs + 61)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, TimestampOffset{Offset: 13, Timestamp: epochMs + 61}, found)
+	require.NotEmpty(t, told)
+	disk.SetInjector(faultfs.FailMatching(faultfs.OpReadAt, "*.log", syscall.EIO))
+	_, err = l.Read(0, 1)
+	require.ErrorIs(t, err, syscall.EIO, "of records it is told")
+	require.NoError(t, b.env.Close())
+}

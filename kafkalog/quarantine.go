@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path"
 	"strings"
+	"syscall"
 
 	"github.com/tidemark-io/tidemark/internal/quarantine"
 )
@@ -40,17 +41,28 @@ func (e *Env) setAside(dir, name string, reason error) error {
 	return nil
 }
 
-// withoutIndex drops the error of an index that cannot be used, as [ignoreUnusable] does, and tells of a damaged one.
+// withoutIndex drops the error of an index that cannot be used, as [ignoreUnusable] does, and tells of a damaged one. So is one
+// that the device does not give any more: it would keep readers from records that are whole.
 func (s *segment) withoutIndex(err error) error {
 	var corrupt *CorruptionError
-	if errors.As(err, &corrupt) && isIndexName(corrupt.Path) && !s.gone.Load() {
-		told := &s.indexTold
-		if strings.HasSuffix(corrupt.Path, timeIndexSuffix) {
-			told = &s.timesTold
-		}
-		if !told.Swap(true) {
-			s.env.events.DamagedIndex(DamagedIndexEvent{File: corrupt.Path, Err: corrupt})
-		}
+	var unread *ReadError
+	switch {
+	case errors.As(err, &corrupt):
+		s.tellDamagedIndex(corrupt.Path, corrupt)
+	case errors.As(err, &unread) && errors.Is(err, syscall.EIO) && isIndexName(unread.Path):
+		s.tellDamagedIndex(unread.Path, unread)
+		return nil
 	}
 	return ignoreUnusable(err)
+}
+
+// tellDamagedIndex tells of an index that cannot be used, once.
+func (s *segment) tellDamagedIndex(file string, damage error) {
+	told := &s.indexTold
+	if strings.HasSuffix(file, timeIndexSuffix) {
+		told = &s.timesTold
+	}
+	if isIndexName(file) && !s.gone.Load() && !told.Swap(true) {
+		s.env.events.DamagedIndex(DamagedIndexEvent{File: file, Err: damage})
+	}
 }
