@@ -195,6 +195,9 @@ func (l *Log) retireFiles(s *segment) ([]*handle, error) {
 				err = errors.Join(err, undoErr)
 			}
 		}
+		if _, doubt := l.env.fs.Stat(s.file.path()); doubt != nil {
+			l.fail(err) // the records may be where the next Open removes them, and nothing may be added to them
+		}
 		return nil, err
 	}
 	s.gone.Store(true)

@@ -253,3 +253,32 @@ func TestWhatASyncCoveredAfterAnyFailureSurvivesAPowerCut(t *testing.T) {
 		}
 	}
 }
+
+func TestF16_ASnapshotThatIsThereAlthoughItFailedProvesNothing(t *testing.T) {
+	base := memfs.New()
+	disk := faultfs.New(base, nil)
+	b := makeBench(t, disk)
+	b.env.roll.manual = true
+	l := b.open(Options{})
+	mustAppend(t, l, data{producer: 1, size: 40})
+	synced, err := l.SyncTo()
+	require.NoError(t, err)
+	mustAppend(t, l, data{producer: 1, sequence: 1, size: 40})
+	disk.SetInjector(func(op faultfs.Op) faultfs.Fault {
+		if op.Kind != faultfs.OpRename {
+			return faultfs.Fault{}
+		}
+		return faultfs.Fault{Err: syscall.EIO, After: true}
+	})
+	require.ErrorIs(t, l.TakeProducerSnapshot(), syscall.EIO)
+	disk.SetInjector(nil)
+	mustRoll(t, l)
+	mustAppend(t, l, data{producer: 1, sequence: 2, size: 40})
+	require.NoError(t, base.SyncDir(testDir)) // names are durable, and records are not
+	left := base.CrashClean()
+	require.NoError(t, b.env.Close())
+	b = newBenchOn(t, left)
+	l = b.open(Options{RecoveryPoint: synced, Contiguous: true})
+	require.Equal(t, synced, l.LogEnd())
+	require.Len(t, baseOffsets(t, allBytes(t, l)), 1)
+}

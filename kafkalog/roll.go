@@ -2,6 +2,7 @@ package kafkalog
 
 import (
 	"errors"
+	"io/fs"
 	"math"
 	"time"
 )
@@ -78,8 +79,11 @@ func (l *Log) rollLocked(base int64) error {
 // dropEarlySnapshot removes a snapshot that stands at a new segment's base already, as after TakeProducerSnapshot or a
 // truncation at the log end: as a boundary snapshot it would prove that everything below is on disk, which is not so yet.
 func (l *Log) dropEarlySnapshot(base int64) error {
-	if !l.snapshots.has(base) {
-		return nil
+	if known := l.snapshots.has(base); !known {
+		// One that could not be written may be there all the same.
+		if _, err := l.env.fs.Stat(l.snapshots.path(base)); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 	}
 	if err := l.snapshots.remove(base); err != nil {
 		return err
