@@ -34,7 +34,12 @@ func (p WALPrefix) Key(k WALKey) string {
 	if k.Old {
 		return p.Epoch(k.Epoch) + strconv.FormatInt(k.Start, 10)
 	}
-	return fmt.Sprintf("%s%d-%d", p.Epoch(k.Epoch), k.Start, k.Start+Window)
+	return windowKey(p.Epoch(k.Epoch), k.Start)
+}
+
+// windowKey is the key of a window's object, below the prefix of its epoch.
+func windowKey(epoch string, start int64) string {
+	return epoch + strconv.FormatInt(start, 10) + "-" + strconv.FormatInt(start+Window, 10)
 }
 
 // WALKey is what a WAL object's key says.

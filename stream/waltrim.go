@@ -37,8 +37,8 @@ type walStored struct {
 
 func newWALLedger() *walLedger { return &walLedger{first: -1, trim: -1, persisted: -1} }
 
-// stored notes an object that is acknowledged.
-func (l *walLedger) stored(g *walGroup) {
+// stored notes an object that is acknowledged. It reports whether more objects may go now.
+func (l *walLedger) stored(g *walGroup) (covers bool) {
 	o := walStored{window: g.window, lastData: -1, lastAcked: -1}
 	for _, item := range g.items {
 		o.last = max(o.last, item.offset)
@@ -50,7 +50,9 @@ func (l *walLedger) stored(g *walGroup) {
 	if l.first < 0 {
 		l.first = o.window
 	}
+	covers = g.trim > l.persisted
 	l.persisted = max(l.persisted, g.trim)
+	return covers
 }
 
 // committed notes that all records are committed that were acknowledged up to the one at offset, that one included. It
@@ -114,9 +116,11 @@ func newWALTrimmer(events Events, persist time.Duration, failed func(error)) *wa
 // stored is the writer's hook.
 func (t *walTrimmer) stored(g *walGroup) {
 	t.mu.Lock()
-	t.mu.ledger.stored(g)
+	covers := t.mu.ledger.stored(g)
 	t.mu.Unlock()
-	t.tell()
+	if covers { // for each group it would look through the whole log, while callers wait to be answered
+		t.tell()
+	}
 }
 
 // committed notes that a block is committed whose last record has the offset.

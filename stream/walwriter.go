@@ -19,6 +19,7 @@ type walWriter struct {
 	store  objstore.Store
 	prefix WALPrefix
 	epoch  int64
+	keys   string // begins the epoch's keys
 	hooks  walHooks
 	ctx    context.Context // ends the uploads
 	cancel context.CancelFunc
@@ -56,7 +57,9 @@ type walAck struct {
 func newWALWriter(
 	store objstore.Store, prefix WALPrefix, epoch, start int64, limits walLimits, hooks walHooks,
 ) *walWriter {
-	w := &walWriter{store: store, prefix: prefix, epoch: epoch, hooks: hooks, wake: make(chan struct{}, 1)}
+	w := &walWriter{
+		store: store, prefix: prefix, epoch: epoch, keys: prefix.Epoch(epoch), hooks: hooks, wake: make(chan struct{}, 1),
+	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.mu.queue = newWALQueue(limits, start)
 	w.mu.idle = make(chan struct{})
@@ -194,7 +197,7 @@ func (w *walWriter) startUploadsLocked() {
 
 // key is where the object of a window lies.
 func (w *walWriter) key(window int64) string {
-	return w.prefix.Key(WALKey{Epoch: w.epoch, Start: window})
+	return windowKey(w.keys, window)
 }
 
 // upload stores a group, however often it takes, and settles what follows from the outcome (3.5).
