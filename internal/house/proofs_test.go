@@ -80,7 +80,7 @@ func TestEveryRowOfTheFailureMatrixHasATest(t *testing.T) {
 
 // TestThePageOfRulesHasEachWithTestsThatExist: the numbers are those of the specification.
 func TestThePageOfRulesHasEachWithTestsThatExist(t *testing.T) {
-	exist, rows := tests(t, "stream", "meta", "node", "interop/etcd"), []string{}
+	exist, rows := tests(t, "stream", "meta", "objstore", "node", "interop/etcd"), []string{}
 	for _, row := range regexp.MustCompile(`(?m)^\| ([A-Z]+-\d+) \| .+ \| (.+) \|$`).FindAllStringSubmatch(readFile(t, "docs/rules.md"), -1) {
 		rows = append(rows, row[1])
 		named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(row[2], -1)
