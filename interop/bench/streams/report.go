@@ -132,8 +132,8 @@ func (r *report) markdown() string {
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(s, " | "))
 	}
 	fmt.Fprintf(&b, "\nAppends of 1 KiB by %d clients. The bare PUTs are of objects as large as the log's were on average, one after "+
-		"the other. Times PUT is p99 less the interval, over the bare PUT's p99. Without an interval nothing waits for company, so each round "+
-		"trip is an object, and its price is that of not waiting.\n\n", loadClients)
+		"the other. Times PUT is p99 less the interval, over the bare PUT's p99. Without an interval a group goes out "+
+		"when the one before it is stored and those who were answered have come again, so each round trip is an object.\n\n", loadClients)
 	fmt.Fprintln(&b, "| store | load | streams | appends/s | MB/s | p50 | p99 | bare PUT p50 | p99 | times PUT | PUT, POST, LIST a GiB | $ a GiB | times the least |")
 	fmt.Fprintln(&b, "|---|---|---|---|---|---|---|---|---|---|---|---|---|")
 	for _, l := range r.loads {
