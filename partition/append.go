@@ -188,7 +188,10 @@ func (l *Log) write(b batch.Batch, held shares) (*Append, error) {
 		l.syncer.release(held)
 		return a, nil
 	}
-	a.round, err = l.syncer.join(size, held)
+	if done.Duplicate {
+		b = nil // nothing was written
+	}
+	a.round, err = l.syncer.join(b, size, held)
 	if err != nil {
 		l.syncer.release(held)
 		return nil, err

@@ -94,6 +94,9 @@ func (j *sharedJournal) worthwhile(dirty int) bool {
 	return dirty >= j.options.From && j.writer != nil && !j.full.Load() && !j.gaveUp.Load()
 }
 
+// inUse reports whether there is a journal that takes rounds, or will again.
+func (j *sharedJournal) inUse() bool { return j.writer != nil && !j.gaveUp.Load() }
+
 // roundBytes is what one round may have.
 func (j *sharedJournal) roundBytes() int { return int(min(journalRoundBytes, j.options.Bytes/8)) }
 
@@ -277,7 +280,7 @@ func (r *rider) addTo(w *journal.Writer) error {
 		return nil // all of it was in the round before, or has been synced since
 	}
 	entry := journal.Entry{Key: r.syncer.key, Base: r.tail.Base, Position: r.tail.Position}
-	return w.Add(entry, int(r.tail.Size), r.tail.AppendTo)
+	return w.Add(entry, int(r.tail.Size), r.round.appendTail(r.tail))
 }
 
 // beginRound begins a round of the journal. When it is the first of a side, the other one is settled.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tidemark-io/tidemark/batch"
 	"github.com/tidemark-io/tidemark/kafkalog"
 	"github.com/tidemark-io/tidemark/partition/journal"
 	"github.com/tidemark-io/tidemark/vfs"
@@ -144,6 +145,99 @@ func TestF01_WhatTheJournalAcknowledgedSurvivesPowerCuts(t *testing.T) {
 		a.kept(t, d.openAll(6))
 		require.NoError(t, d.stop())
 	}
+}
+
+// Several appends of any size ride on one round, and some are sent twice: the journal has what the file has, whether it was handed
+// the bytes or read them.
+func TestF01_RoundsOfSeveralAppendsSurvivePowerCuts(t *testing.T) {
+	for seed := range uint64(25) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		d := journaledDisk(t, 256<<10)
+		logs := d.openAll(5)
+		want := map[*Log][]string{}
+		for range 15 {
+			var waiting []*Append
+			for _, l := range logs {
+				for range rng.IntN(4) {
+					value := strings.Repeat(string(rune('a'+rng.IntN(26))), rng.IntN(1500))
+					done, err := l.Append(t.Context(), one(value), AppendOptions{Acks: -1})
+					require.NoError(t, err)
+					want[l] = append(want[l], fmt.Sprintf("%d:%s", done.BaseOffset, value))
+					waiting = append(waiting, done)
+				}
+			}
+			for _, done := range waiting {
+				require.NoError(t, done.Wait(t.Context()))
+			}
+		}
+		require.Positive(t, d.flusher.Stats().JournalBytes)
+		d.cutPower(seed)
+		for _, l := range logs {
+			require.Equal(t, want[l], values(t, d.open(l.Index()), ReadUncommitted)[1:], "seed %d, %s", seed, l)
+		}
+		require.NoError(t, d.stop())
+	}
+}
+
+// copiesOf returns what a round of a log hands to the journal for a tail, and what is in the file.
+func copiesOf(t *testing.T, r *round, l *Log) (handed, stored []byte) {
+	tail, ok := l.unsyncedTail()
+	require.True(t, ok)
+	handed, err := r.appendTail(tail)(nil)
+	require.NoError(t, err)
+	stored, err = tail.AppendTo(nil)
+	require.NoError(t, err)
+	return handed, stored
+}
+
+func TestACopyIsTheEndOfTheFileOrIsNotUsed(t *testing.T) {
+	d := newDisk(t)
+	d.settings = map[string]string{"tidemark.flush": "os"} // so that nothing is synced here
+	l := d.open(0)
+	put(t, l, "first")
+	_, err := l.syncStore()
+	require.NoError(t, err)
+	write := func(r *round, value string) batch.Batch {
+		b := batch.Batch(one(value))
+		_, err := l.Append(t.Context(), b, AppendOptions{})
+		require.NoError(t, err)
+		if r != nil {
+			r.copyBatch(b)
+		}
+		return b
+	}
+	same := func(r *round, copied bool) {
+		t.Helper()
+		require.Equal(t, copied, r.copied != nil)
+		handed, stored := copiesOf(t, r, l)
+		require.Equal(t, stored, handed)
+		r.dropCopy()
+	}
+	r := &round{}
+	write(r, "a")
+	write(r, "bb")
+	r.copyBatch(nil) // a duplicate
+	same(r, true)
+
+	write(nil, "of no round") // the tail begins before what the round has
+	r = &round{}
+	write(r, "c")
+	same(r, true)
+
+	_, err = l.syncStore()
+	require.NoError(t, err)
+	r = &round{}
+	write(r, "d")
+	write(nil, "of no round, and as long")
+	write(r, "e")
+	same(r, false)
+
+	r = &round{}
+	write(r, strings.Repeat("f", copiedBytes-100))
+	write(r, "g")
+	write(r, strings.Repeat("h", 200))
+	same(r, false)
+	require.NoError(t, d.stop())
 }
 
 // TestF01_APowerCutAtAnyCallLosesNothingThatTheJournalAcknowledged cuts the power before the n-th call that changes the

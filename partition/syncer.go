@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidemark-io/tidemark/batch"
 	"github.com/tidemark-io/tidemark/internal/budget"
 	"github.com/tidemark-io/tidemark/kafkalog"
 	"github.com/tidemark-io/tidemark/partition/journal"
@@ -61,11 +62,14 @@ type round struct {
 	began, ended time.Time // of the sync
 	end          int64     // durable after it
 	journaled    bool      // by the journal alone
+
+	copied   *copied // the bytes of the appends, if they are few; for the worker once the round is closed
+	uncopied bool    // not all of them were copied
 }
 
-// join puts an append into the round that the next sync will release. It returns the sticky failure, if there is one;
-// the shares then stay with the caller.
-func (s *syncer) join(bytes int64, h shares) (*round, error) {
+// join puts an append into the round that the next sync will release: b was written to the log, nil if nothing was. Appends join in
+// the order in which they were written. It returns the sticky failure, if there is one; the shares then stay with the caller.
+func (s *syncer) join(b batch.Batch, bytes int64, h shares) (*round, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.failed != nil {
@@ -79,6 +83,12 @@ func (s *syncer) join(bytes int64, h shares) (*round, error) {
 	r.bytes += bytes
 	r.logShare += h.log
 	r.processShare += h.process
+	if s.flusher.journal.inUse() {
+		r.copyBatch(b)
+	} else {
+		r.uncopied = true
+		r.dropCopy()
+	}
 	s.activateLocked()
 	return r, nil
 }
@@ -195,6 +205,7 @@ func (s *syncer) failLocked(err error) {
 
 func (s *syncer) releaseLocked(r *round, err error) {
 	s.release(shares{log: r.logShare, process: r.processShare})
+	r.dropCopy()
 	r.err = err
 	close(r.done)
 }
