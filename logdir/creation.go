@@ -14,8 +14,9 @@ import (
 // partitions are made without, and then made durable by one sync of their file system: nobody knows of the topic before that. A
 // crash before it may leave partition.metadata empty or in part, in a directory that holds no record.
 
-// createTogether is from how many partitions on. A sync of the file system has the dirty pages of everybody to write as well.
-const createTogether = 100
+// createTogether is from how many partitions on. A sync of the file system has the dirty pages of everybody to write as well, which
+// takes longer than some hundred syncs if there are many.
+const createTogether = 500
 
 // Creation is the making of the directories of some partitions. See [Dir.Create].
 type Creation struct {

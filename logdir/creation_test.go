@@ -15,7 +15,7 @@ import (
 	"github.com/tidemark-io/tidemark/vfs/memfs"
 )
 
-const veryMany = 120
+const veryMany = 520
 
 // createMany makes very many partitions of one topic.
 func createMany(d *logdir.Dir) error {

@@ -124,7 +124,7 @@ func TestF79_ACrashAtAnyStepOfCreatingATopicLeavesNoneOrTheWhole(t *testing.T) {
 
 // A topic with very many partitions is made durable in one go.
 func TestF79_ACrashWhileVeryManyPartitionsAreCreatedLeavesNoneOrAll(t *testing.T) {
-	const partitions, apart = 120, 41
+	const partitions, apart = 520, 211
 	for step := int64(0); ; step += apart {
 		m := machine(t)
 		f := fit(m, step)
