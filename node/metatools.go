@@ -186,7 +186,7 @@ func lockDataDir(ctx context.Context, name string, change, alone bool) (*dataDir
 	}
 	if spoilt != nil {
 		d.problem("meta.properties cannot be used, so nothing shows which cluster and node the directory is of; the next start keeps it "+
-			"aside and makes it again: %v", spoilt)
+			"aside and rebuilds it: %v", spoilt)
 	}
 	if err == nil {
 		err = d.scan(ctx, c.RecoveryThreads)

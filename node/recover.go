@@ -256,7 +256,7 @@ func (d *dataDir) readLogs(ctx context.Context, topics []RecoveredTopic, progres
 	said, damage := logdir.ReadCheckpoints(d.fs, d.path)
 	d.said = said
 	if damage != nil {
-		d.problem("checkpoints are damaged; the next start keeps them aside and makes them again: %v", damage)
+		d.problem("checkpoints are damaged; the next start keeps them aside and rebuilds them: %v", damage)
 	}
 	type place struct {
 		topic string

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// examineJournal looks at the journals of a data directory that no server has. What a running one has in its own it knows itself.
+// examineJournal checks the journals of a data directory that no server is using. A running server knows its own journal.
 func examineJournal(ctx context.Context, dataDir string) []finding {
 	const check = "journal"
 	if !node.IsDataDir(dataDir) {
@@ -19,7 +19,7 @@ func examineJournal(ctx context.Context, dataDir string) []finding {
 	data, err := node.TakeStopped(ctx, dataDir, false, func(file, reason string) { left = append(left, file+": "+reason) })
 	switch {
 	case errors.Is(err, vfs.ErrLocked):
-		return []finding{okay(check, "a server has it")}
+		return []finding{okay(check, "in use by a server")}
 	case err != nil:
 		return []finding{fail(check, "%v", err)}
 	}
@@ -30,9 +30,9 @@ func examineJournal(ctx context.Context, dataDir string) []finding {
 		switch {
 		case data.StoppedInOrder():
 		case j.Problem != nil:
-			found = append(found, fail(check, "%v; a start puts back what is in front of the damage", j.Problem))
+			found = append(found, fail(check, "%v; a start puts back what precedes the damage", j.Problem))
 		case j.Waits:
-			found = append(found, fail(check, "%s waits for space: make room, and start the server", j.File))
+			found = append(found, fail(check, "%s waits for space: free some, and start the server", j.File))
 		}
 	}
 	if len(left) > 0 && !data.StoppedInOrder() {
@@ -42,8 +42,8 @@ func examineJournal(ctx context.Context, dataDir string) []finding {
 		found = append(found, fail(check, "%v", err))
 	}
 	if names := data.LeftJournals(); len(names) > 0 {
-		found = append(found, warn(check, "%s: not all of it was put back, and nothing reads it any more; 'tidemark log check' told why. "+
-			"Remove it once nobody needs it", strings.Join(names, ", ")))
+		found = append(found, warn(check, "%s: part of it was not put back, and nothing reads it any more. Remove it once nobody needs it",
+			strings.Join(names, ", ")))
 	}
 	if len(found) > 0 {
 		return found
@@ -52,7 +52,7 @@ func examineJournal(ctx context.Context, dataDir string) []finding {
 		return []finding{okay(check, "the next start puts back %s that %s lost", size(bytes), plural(files, "segment"))}
 	}
 	if partitions > 0 {
-		return []finding{okay(check, "the logs have all that it holds")}
+		return []finding{okay(check, "the logs have everything that it holds")}
 	}
-	return []finding{okay(check, "there is none, or nothing in it")}
+	return []finding{okay(check, "none, or empty")}
 }

@@ -158,8 +158,8 @@ func (k *checkRun) path(ctx context.Context, path string) error {
 	return nil
 }
 
-// data checks what the partitions of a data directory share, and returns its files as a start would make them. nil: there is no
-// data directory, or a server has it.
+// data checks the files that the partitions of a data directory share, and returns its files as a start would make them. It
+// returns nil if there is no data directory, or a server is using it.
 func (k *checkRun) data(ctx context.Context, path string) (*node.StoppedDir, error) {
 	_, dir, err := dataDirOf(path)
 	if err != nil || dir == "" {
@@ -167,11 +167,11 @@ func (k *checkRun) data(ctx context.Context, path string) (*node.StoppedDir, err
 	}
 	var left []string
 	data, err := node.TakeStopped(ctx, dir, false, func(file, reason string) {
-		left = append(left, fmt.Sprintf("what it has of %s is not put back: %s", file, reason))
+		left = append(left, fmt.Sprintf("its records of %s cannot be put back: %s", file, reason))
 	})
 	switch {
 	case errors.Is(err, vfs.ErrLocked):
-		fmt.Fprintf(k.told, "%s: a server has it: its journal is not looked at, and what is being written may look damaged\n", dir)
+		fmt.Fprintf(k.told, "%s: a server is using it: its journal is not checked, and data that is being written may look damaged\n", dir)
 		if _, damage := logdir.ReadCheckpoints(vfs.OS(), dir); damage != nil {
 			k.add(damagedCheckpoints(dir, damage))
 		}
@@ -191,8 +191,8 @@ func (k *checkRun) data(ctx context.Context, path string) (*node.StoppedDir, err
 	return data, data.Close() // its view of the files stays
 }
 
-// damagedCheckpoints is the result for checkpoint files that cannot be read. Damaged ones are made again by a start, those of a newer
-// version are not.
+// damagedCheckpoints is the result for checkpoint files that cannot be read. A start rebuilds damaged ones, but not those of a
+// newer version.
 func damagedCheckpoints(dir string, damage error) checkedLog {
 	result := newSharedFile(dir)
 	for _, err := range each(damage) {
@@ -248,7 +248,7 @@ func dataDirOf(path string) (real, dataDir string, err error) {
 	}
 	real, err = filepath.EvalSymlinks(named)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", "", fmt.Errorf("%s is not there; name a partition's directory, or one that holds partitions", path)
+		return "", "", fmt.Errorf("%s does not exist; name the directory of a partition, or one that holds partitions", path)
 	}
 	if err != nil {
 		return "", "", err
@@ -312,7 +312,7 @@ func checkLog(fsys vfs.FS, dir string, proven int64) checkedLog {
 			text := fmt.Sprintf("cut %s from %s at position %d, the log then ends at offset %d: %v", size(e.Cut), e.File, e.Position,
 				e.Offset, e.Reason)
 			if e.LostBatches > 0 {
-				text += fmt.Sprintf("; that would also cut %s intact batch(es): run 'tidemark log repair' before you start the server, which keeps them",
+				text += fmt.Sprintf("; intact batches that would be cut too: %s; run 'tidemark log repair' before the server starts to keep them",
 					count(e.LostBatches))
 			}
 			result.Repairs = append(result.Repairs, text)
@@ -360,7 +360,7 @@ func checkLog(fsys vfs.FS, dir string, proven int64) checkedLog {
 	return result
 }
 
-// transactions tells of those that are open, given what repairs have taken out of the log.
+// transactions reports those that are open, given the offsets that repairs have removed from the log.
 func (r *checkedLog) transactions(producers []kafkalog.ActiveProducer, lost []quarantine.Offsets) {
 	for _, p := range producers {
 		if p.TxnStartOffset < 0 {
@@ -376,7 +376,7 @@ func (r *checkedLog) transactions(producers []kafkalog.ActiveProducer, lost []qu
 			r.Notes = append(r.Notes, text+" until it ends")
 			continue
 		}
-		r.Problems = append(r.Problems, fmt.Sprintf("%s for ever if its end was among what a repair has taken out: "+
-			"'tidemark log repair %s --abort %d' says how to end it", text, r.Dir, p.ProducerID))
+		r.Problems = append(r.Problems, fmt.Sprintf("%s forever if its end was among what a repair removed: "+
+			"'tidemark log repair %s --abort %d' shows how to end it", text, r.Dir, p.ProducerID))
 	}
 }

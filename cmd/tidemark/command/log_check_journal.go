@@ -26,7 +26,7 @@ func (j journaledRecords) name() string {
 	return j.Dir
 }
 
-// printedPartitions is how many partitions of a journal are told to people.
+// printedPartitions is how many partitions of a journal are printed for people.
 const printedPartitions = 20
 
 func printJournaled(w io.Writer, all []journaledRecords) {
@@ -38,11 +38,11 @@ func printJournaled(w io.Writer, all []journaledRecords) {
 		fmt.Fprintln(w)
 	}
 	if more := len(all) - printedPartitions; more > 0 {
-		fmt.Fprintf(w, "  and of %s more segment(s); --output json names them\n", count(more))
+		fmt.Fprintf(w, "  and %s; --output json names them\n", plural(more, "more segment"))
 	}
 }
 
-// journals tells of the journals of a data directory. left is what a start would leave alone of them.
+// journals reports the journals of a data directory. left says what a start could not put back of them.
 func (k *checkRun) journals(data *node.StoppedDir, left []string) {
 	for i, found := range data.Journals() {
 		result := newSharedFile(found.File)
@@ -54,27 +54,27 @@ func (k *checkRun) journals(data *node.StoppedDir, left []string) {
 		last := i+1 == len(data.Journals())
 		switch {
 		case data.StoppedInOrder():
-			result.Notes = append(result.Notes, "the last stop was in order: the logs have all of it, and a start removes it")
+			result.Notes = append(result.Notes, "the last stop was clean: the logs have all of it, and a start removes it")
 		case found.Problem != nil:
-			result.Problems = append(result.Problems, fmt.Sprintf("%v; a start puts back what is in front of the damage. Records that were "+
-				"acknowledged just before the stop may be lost", found.Problem))
+			result.Problems = append(result.Problems, fmt.Sprintf("%v; a start puts back what precedes the damage. Records acknowledged "+
+				"just before the stop may be lost", found.Problem))
 		case found.Waits:
 			result.Problems = append(result.Problems, "a full disk kept it from being put back, and its partitions are offline until it is: "+
-				"make room, and start the server")
+				"free some space, and start the server")
 		}
 		if last && !data.StoppedInOrder() {
 			result.Problems = append(result.Problems, left...)
 			files, bytes := data.PutBack()
 			if files == 0 {
-				result.Notes = append(result.Notes, "the logs have all of it that can be put back")
+				result.Notes = append(result.Notes, "the logs have everything of it that can be put back")
 			} else {
-				result.Notes = append(result.Notes, fmt.Sprintf("%s of it, of %s, is missing in the logs; a start puts that back, and it is "+
-					"counted among their records here", size(bytes), plural(files, "segment")))
+				result.Notes = append(result.Notes, fmt.Sprintf("the logs lack %s of it, in %s; a start puts that back, and the offsets "+
+					"shown here include it", size(bytes), plural(files, "segment")))
 			}
 		}
 		k.add(result)
 	}
 	for _, name := range data.LeftJournals() {
-		fmt.Fprintf(k.told, "%s is kept since not all of it was put back; nothing reads it any more\n", name)
+		fmt.Fprintf(k.told, "%s: kept because part of it was not put back; nothing reads it any more\n", name)
 	}
 }

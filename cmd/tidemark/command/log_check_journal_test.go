@@ -47,13 +47,13 @@ func journalLast(t *testing.T, dataDir string) string {
 func TestU08_ACheckTellsWhatTheJournalHoldsAndThatItIsDamaged(t *testing.T) {
 	dataDir := storedLines(t, "zero", "one", "two")
 	file := journalLast(t, dataDir)
-	require.Contains(t, tidemark(t, "", "log", "check", filepath.Join(dataDir, "t-0")).Out, "the last stop was in order")
+	require.Contains(t, tidemark(t, "", "log", "check", filepath.Join(dataDir, "t-0")).Out, "the last stop was clean")
 	require.NoError(t, os.Remove(filepath.Join(dataDir, ".kafka_cleanshutdown")))
 	before := onTree(t, dataDir)
 	for _, path := range []string{dataDir, filepath.Join(dataDir, "t-0")} {
 		out := done(t, "", "log", "check", path)
 		require.Regexp(t, file+`  ok  \d+ B of records\n  holds of t-0: \d+ B, offsets 2 to 2\n`, out)
-		require.Regexp(t, `  note: \d+ B of it, of 1 segment, is missing in the logs; a start puts that back`, out)
+		require.Regexp(t, `  note: the logs lack \d+ B of it, in 1 segment; a start puts that back`, out)
 		require.Contains(t, out, "t-0  ok  offsets 0 to 3", "with the journal put back")
 	}
 	var checked []checkedLog
@@ -72,7 +72,7 @@ func TestU08_ACheckTellsWhatTheJournalHoldsAndThatItIsDamaged(t *testing.T) {
 	require.Equal(t, ExitFailed, got.Code)
 	require.Contains(t, got.Out, file+"  NOT OK  ")
 	require.Contains(t, got.Out, "  problem: "+file+": damaged at byte 512")
-	require.Contains(t, got.Err, "tidemark.journal.left-1 is kept since not all of it was put back")
+	require.Contains(t, got.Err, "tidemark.journal.left-1: kept because part of it was not put back")
 	require.NotContains(t, got.Err, ".left-2")
 	require.Contains(t, got.Out, "the log ends at offset 2, but the checkpoints say that records below 3 were on disk", "the journal had it")
 	found, got = diagnosed(t, "--data-dir", dataDir)
@@ -94,9 +94,9 @@ func TestACheckOfADirectoryInUseSaysSo(t *testing.T) {
 	got := tidemark(t, "", "log", "check", dataDir)
 	require.Equal(t, ExitOK, got.Code)
 	require.Contains(t, got.Out, "t-0  ok  offsets 0 to 1")
-	require.Contains(t, got.Err, dataDir+": a server has it")
+	require.Contains(t, got.Err, dataDir+": a server is using it")
 	found, _ := diagnosed(t, "--data-dir", dataDir)
-	require.Equal(t, []finding{okay("journal", "a server has it")}, found["journal"])
+	require.Equal(t, []finding{okay("journal", "in use by a server")}, found["journal"])
 	for _, command := range []string{"recover", "restore"} {
 		args := []string{command, "--data-dir", dataDir}
 		if command == "restore" {
@@ -133,7 +133,7 @@ func TestACheckSaysWhatAStartDoesAboutDamageBelowTheCheckpoints(t *testing.T) {
 	flipAt(t, segment, 70)
 	require.NoError(t, os.WriteFile(segment, append(onDisk(t, segment), data[len(first):]...), 0o600))
 	got = tidemark(t, "", "log", "check", dataDir)
-	require.Contains(t, got.Out, "; that would also cut 2 intact batch(es): run 'tidemark log repair' before you start the server")
+	require.Contains(t, got.Out, "; intact batches that would be cut too: 2; run 'tidemark log repair' before the server starts")
 }
 
 func onDisk(t *testing.T, name string) []byte {

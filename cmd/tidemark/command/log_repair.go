@@ -192,7 +192,7 @@ func (r *repairRun) take(ctx context.Context, dir string) (*node.StoppedDir, err
 	return data, nil
 }
 
-// repair plans the repair of one log, and does it.
+// repair plans the repair of one log, and does it if that was asked for.
 func (r *repairRun) repair(dir string, data *node.StoppedDir) repairedLog {
 	var fsys vfs.FS = overlay.New(vfs.OS())
 	if r.apply {
@@ -203,34 +203,12 @@ func (r *repairRun) repair(dir string, data *node.StoppedDir) repairedLog {
 		fsys = data.FS()
 		o.Flushed, o.Visible, o.LogStart = data.Checkpointed(filepath.Base(dir))
 	}
-	result := repairedLog{
-		Dir: dir, Steps: []repairStep{}, Notes: []string{}, Problems: []string{}, Kept: []string{}, Transactions: []repairTransaction{},
-	}
-	fail := func(err error) repairedLog {
-		text := err.Error()
-		if vfs.IsNoSpace(err) {
-			text += "; a repair first keeps what the log is about to lose: make room, and repair it again, which goes on where this one stopped"
-		}
-		result.State, result.Problems = repairFailed, append(result.Problems, text)
-		return result
-	}
+	result := newRepairedLog(dir)
 	plan, err := kafkalog.PlanRepair(fsys, dir, o)
 	if err != nil {
-		return fail(err)
+		return result.failed(err)
 	}
-	result.Start, result.End = plan.Start, plan.End
-	for _, s := range plan.Steps {
-		result.Steps = append(result.Steps, repairStep{
-			string(s.Action), s.File, s.Reason, s.Position, s.Bytes, s.First, s.Next, s.Records,
-		})
-	}
-	for _, t := range plan.Transactions {
-		result.Transactions = append(result.Transactions, newRepairTransaction(t))
-	}
-	result.Notes = append(result.Notes, plan.Notes...)
-	for _, err := range plan.Unrepairable {
-		result.Problems = append(result.Problems, err.Error())
-	}
+	result.describe(plan)
 	switch {
 	case len(plan.Unrepairable) > 0:
 		result.State = repairUnrepairable
@@ -241,7 +219,7 @@ func (r *repairRun) repair(dir string, data *node.StoppedDir) repairedLog {
 	default:
 		if data != nil {
 			if err := data.BeforeChange(); err != nil {
-				return fail(err)
+				return result.failed(err)
 			}
 		}
 		expected := recordBytes(dir)
@@ -250,11 +228,42 @@ func (r *repairRun) repair(dir string, data *node.StoppedDir) repairedLog {
 		r.bar.add(recordBytes(dir) - expected)
 		result.Kept = append(result.Kept, kept...)
 		if err != nil {
-			return fail(err)
+			return result.failed(err)
 		}
 		result.State = repairDone
 	}
 	return result
+}
+
+func newRepairedLog(dir string) repairedLog {
+	return repairedLog{
+		Dir: dir, Steps: []repairStep{}, Notes: []string{}, Problems: []string{}, Kept: []string{}, Transactions: []repairTransaction{},
+	}
+}
+
+// describe takes in what a plan found and would do.
+func (l *repairedLog) describe(plan *kafkalog.Repair) {
+	l.Start, l.End = plan.Start, plan.End
+	for _, s := range plan.Steps {
+		l.Steps = append(l.Steps, repairStep{string(s.Action), s.File, s.Reason, s.Position, s.Bytes, s.First, s.Next, s.Records})
+	}
+	for _, t := range plan.Transactions {
+		l.Transactions = append(l.Transactions, newRepairTransaction(t))
+	}
+	l.Notes = append(l.Notes, plan.Notes...)
+	for _, err := range plan.Unrepairable {
+		l.Problems = append(l.Problems, err.Error())
+	}
+}
+
+// failed is the result of a repair that an error ended.
+func (l repairedLog) failed(err error) repairedLog {
+	text := err.Error()
+	if vfs.IsNoSpace(err) {
+		text += "; a repair first keeps a copy of what the log is about to lose: free some space, and run it again to continue"
+	}
+	l.State, l.Problems = repairFailed, append(l.Problems, text)
+	return l
 }
 
 // print shows the logs that are not sound or have notes, and then how many there are of each state.

@@ -31,7 +31,7 @@ func newRepairTransaction(t kafkalog.RepairTransaction) repairTransaction {
 	}
 }
 
-// print tells of the transaction; done says that the log was repaired.
+// print shows the transaction; done says that the log was repaired.
 func (t repairTransaction) print(w io.Writer, done bool) {
 	whose := fmt.Sprintf("the transaction of producer %d, epoch %d, that begins at offset %d", t.ProducerID, t.ProducerEpoch, t.First)
 	switch kafkalog.TransactionEnd(t.End) {
@@ -48,7 +48,7 @@ func (t repairTransaction) print(w io.Writer, done bool) {
 		if t.Lost {
 			fmt.Fprint(w, "    its end may have been among the lost offsets, and nothing shows whether it was committed;")
 		} else {
-			fmt.Fprint(w, "    nothing is lost behind it: whoever wrote it may go on, if its cluster still runs;")
+			fmt.Fprint(w, "    nothing is lost after it: its producer may continue it, if the cluster still runs;")
 		}
 		again := ""
 		if done {
@@ -73,7 +73,7 @@ func (a *abortChoice) has(id int64) bool {
 	return a.all
 }
 
-// tellUnknown tells of the producers that were named and have no open transaction.
+// tellUnknown names the producers that were chosen but have no open transaction.
 func (a *abortChoice) tellUnknown(w io.Writer) {
 	for _, id := range slices.Sorted(maps.Keys(a.ids)) {
 		if !a.ids[id] {

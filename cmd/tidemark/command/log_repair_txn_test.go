@@ -60,7 +60,7 @@ func TestU08_AnOpenTransactionIsToldAndAbortedByItsProducer(t *testing.T) {
 
 	got := tidemark(t, "", "log", "check", dir)
 	require.Equal(t, ExitFailed, got.Code)
-	require.Contains(t, got.Out, "  problem: the transaction of producer 7, epoch 2, is open from offset 18, where read_committed consumers wait for ever")
+	require.Contains(t, got.Out, "  problem: the transaction of producer 7, epoch 2, is open from offset 18, where read_committed consumers wait forever")
 	require.Contains(t, got.Out, "--abort 7'")
 	require.Contains(t, done(t, "", "log", "repair", dir), open, "the log is sound, and still told of")
 

@@ -92,18 +92,18 @@ Without --execute nothing changes: the command shows what would be rebuilt. Meta
 	return c
 }
 
-// explainMetadata says what to do about metadata that is there and is to be recovered. One that a disk has damaged is not replaced
-// either: it may be what a backup is held against.
+// explainMetadata says what to do about metadata that exists although it is to be recovered. Damaged metadata is not replaced
+// either: it may still be needed to check a backup against.
 func explainMetadata(c *cobra.Command, dataDir string, err error) error {
 	found, broken := node.InspectMeta(c.Context(), node.MetaSource{DataDir: dataDir})
 	if broken == nil && len(found.Findings) > 0 {
 		broken = found.Findings[0]
 	}
 	if broken == nil {
-		return fmt.Errorf("%w: the metadata is there and intact, so there is nothing to recover", err)
+		return fmt.Errorf("%w: the metadata exists and is intact, so there is nothing to recover", err)
 	}
 	file := filepath.Join(dataDir, "metadata.db")
-	return fmt.Errorf("the metadata is there but damaged, and recover does not replace it: %w. Move it away first ('mv %s %s.damaged'); "+
+	return fmt.Errorf("the metadata is damaged, and recover does not replace it: %w. Move it away first ('mv %s %s.damaged'); "+
 		"then restore a backup with 'tidemark restore', which keeps settings, or recover without one", broken, file, file)
 }
 
