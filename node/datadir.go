@@ -29,7 +29,7 @@ type dataDir struct {
 	node   int32
 	now    func() time.Time
 	kept   func(file string) // told of each file that is kept aside
-	clean  bool              // the last stop was in order
+	clean  bool              // the last stop was clean
 	taken  bool              // its mark was taken away: logs may have been opened
 
 	problems []string           // that a tool tells of

@@ -35,8 +35,9 @@ type JournaledRecords struct {
 // taken to look at only.
 func (s *StoppedDir) Journals() []Journal { return s.journals }
 
-// StoppedInOrder reports whether the last stop was in order. A journal is older than the logs then, and a start removes it.
-func (s *StoppedDir) StoppedInOrder() bool { return s.clean }
+// StoppedCleanly reports whether the last stop was clean. A journal that is still there is then older than the logs, and a start
+// removes it.
+func (s *StoppedDir) StoppedCleanly() bool { return s.clean }
 
 // PutBack returns into how many files of logs something was put back that they had lost, or would be, and how many bytes.
 func (s *StoppedDir) PutBack() (files int, bytes int64) { return s.putBack.Written, s.putBack.Bytes }

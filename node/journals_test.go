@@ -21,7 +21,7 @@ func TestAToolTellsWhatTheJournalHoldsOfWhichPartition(t *testing.T) {
 	looked, err := node.TakeStopped(t.Context(), killed, false, nil)
 	require.NoError(t, err)
 	require.NoError(t, looked.Close())
-	require.False(t, looked.StoppedInOrder())
+	require.False(t, looked.StoppedCleanly())
 	journals := looked.Journals()
 	require.Len(t, journals, 1)
 	require.Equal(t, filepath.Join(killed, node.JournalFile), journals[0].File)

@@ -28,14 +28,14 @@ func examineJournal(ctx context.Context, dataDir string) []finding {
 	for _, j := range data.Journals() {
 		partitions += len(j.Held)
 		switch {
-		case data.StoppedInOrder():
+		case data.StoppedCleanly():
 		case j.Problem != nil:
 			found = append(found, fail(check, "%v; a start puts back what precedes the damage", j.Problem))
 		case j.Waits:
 			found = append(found, fail(check, "%s waits for space: free some, and start the server", j.File))
 		}
 	}
-	if len(left) > 0 && !data.StoppedInOrder() {
+	if len(left) > 0 && !data.StoppedCleanly() {
 		found = append(found, fail(check, "a start does not put all of it back: %s", strings.Join(left, "; ")))
 	}
 	if err := data.Close(); err != nil {

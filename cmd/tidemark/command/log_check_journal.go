@@ -53,7 +53,7 @@ func (k *checkRun) journals(data *node.StoppedDir, left []string) {
 		}
 		last := i+1 == len(data.Journals())
 		switch {
-		case data.StoppedInOrder():
+		case data.StoppedCleanly():
 			result.Notes = append(result.Notes, "the last stop was clean: the logs have all of it, and a start removes it")
 		case found.Problem != nil:
 			result.Problems = append(result.Problems, fmt.Sprintf("%v; a start puts back what precedes the damage. Records acknowledged "+
@@ -62,7 +62,7 @@ func (k *checkRun) journals(data *node.StoppedDir, left []string) {
 			result.Problems = append(result.Problems, "a full disk kept it from being put back, and its partitions are offline until it is: "+
 				"free some space, and start the server")
 		}
-		if last && !data.StoppedInOrder() {
+		if last && !data.StoppedCleanly() {
 			result.Problems = append(result.Problems, left...)
 			files, bytes := data.PutBack()
 			if files == 0 {
