@@ -22,6 +22,7 @@
 // directory. A process that does not get so far leaves no marker, and the next one recovers.
 //
 // Every file is replaced through a temporary one, a sync, a rename and a sync of the directory: after a crash it is the
-// old or the new one, and what a method has written is durable when it returns. An unknown format version is a
+// old or the new one, and what a method has written is durable when it returns. Only [Dir.Create] of very many partitions
+// leaves partition.metadata in part if it does not return, beside no record. An unknown format version is a
 // [*VersionError] and damage a [*FormatError]; both name the file, and neither is ever taken for an empty file.
 package logdir
