@@ -31,7 +31,111 @@ type mixed struct {
 	must    map[int64]batch.Batch     // synced, and nobody asked for its removal since
 	pending map[int64]batch.Batch     // appended since the last sync
 	ever    map[int64]map[string]bool // everything that was ever appended at an offset
-	likely  int                       // one call in so many fails; 0: none
+	sent    map[int64]sentBatch       // the last batch of each producer that the log took, and has
+	aborted []abortedPair
+	likely  int // one call in so many fails; 0: none
+}
+
+// sentBatch is a batch of an idempotent producer and where it is.
+type sentBatch struct {
+	batch batch.Batch
+	base  int64
+}
+
+// next is the sequence that a producer continues with.
+func (m *mixed) next(producer int64) int32 {
+	if e, found := m.log.ProducerStateEntry(producer); found {
+		return e.LastSequence + 1
+	}
+	return 0
+}
+
+// sendAgain sends the last batch of a producer once more, as a client does that got no answer.
+func (m *mixed) sendAgain(producer int64) {
+	s, found := m.sent[producer]
+	if !found {
+		return
+	}
+	a, err := m.log.AppendVerbatim(s.batch, AppendOptions{LeaderEpoch: -1})
+	m.note("again, producer %d at %d: %+v, %v", producer, s.base, a, err)
+	if err != nil {
+		require.ErrorIs(m.t, err, ErrStorage)
+		return
+	}
+	require.True(m.t, a.Duplicate, "producer %d was forgotten", producer)
+	require.Equal(m.t, s.base, a.BaseOffset)
+}
+
+// abortedPair is a transaction that was aborted: its first batch and its marker.
+type abortedPair struct{ first, marker sentBatch }
+
+const transactionalProducer = 11
+
+// transact goes on with a transaction, or aborts it.
+func (m *mixed) transact() {
+	m.seed++
+	e, known := m.log.ProducerStateEntry(transactionalProducer)
+	open := known && e.TxnFirstOffset >= 0
+	b, o := marker(transactionalProducer, 0, false), AppendOptions{LeaderEpoch: -1, Origin: Coordinator}
+	abort := open && m.rand.IntN(2) == 0
+	if !abort {
+		b = data{producer: transactionalProducer, sequence: m.next(transactionalProducer), txn: true, size: m.rand.IntN(90), seed: m.seed}.build(m.t)
+		o.Origin = Client
+	}
+	end := m.log.LogEnd()
+	a, err := m.log.AppendVerbatim(b, o)
+	m.note("transact, abort %v of %d: %d, %v", abort, e.TxnFirstOffset, a.BaseOffset, err)
+	m.written(max(end, a.BaseOffset), b)
+	if err != nil {
+		return
+	}
+	m.pending[a.BaseOffset] = b
+	// After a truncation that failed the first batch may be gone, and what is known of it goes with the next append.
+	if first, there := m.held(e.TxnFirstOffset); abort && there && e.TxnFirstOffset < end {
+		m.aborted = append(m.aborted, abortedPair{sentBatch{first, e.TxnFirstOffset}, sentBatch{b, a.BaseOffset}})
+	}
+}
+
+// held is the batch that has to be at an offset.
+func (m *mixed) held(base int64) (batch.Batch, bool) {
+	b, there := m.must[base]
+	if !there {
+		b, there = m.pending[base]
+	}
+	return b, there
+}
+
+// checkAborted looks whether what was aborted is known to be.
+func (m *mixed) checkAborted(what string) {
+	has := func(s sentBatch) bool {
+		b, there := m.must[s.base]
+		return there && bytes.Equal(b.Payload(), s.batch.Payload())
+	}
+	for _, a := range m.aborted {
+		if !has(a.first) || !has(a.marker) {
+			continue
+		}
+		found, err := m.log.AbortedInRange(a.first.base, a.marker.base+1)
+		require.NoError(m.t, err, what)
+		known := false
+		for _, f := range found {
+			known = known || f.FirstOffset <= a.first.base && f.LastOffset == a.marker.base
+		}
+		require.True(m.t, known, "%s: what was aborted from %d to %d is not known to be: %v", what, a.first.base, a.marker.base, found)
+	}
+}
+
+// forgetSent forgets what producers sent and is not in the log any more.
+func (m *mixed) forgetSent() {
+	for producer, s := range m.sent {
+		b, there := m.must[s.base]
+		if !there {
+			b, there = m.pending[s.base]
+		}
+		if !there || !bytes.Equal(b.Payload(), s.batch.Payload()) {
+			delete(m.sent, producer)
+		}
+	}
 }
 
 func (m *mixed) note(format string, args ...any) {
@@ -91,6 +195,7 @@ func (m *mixed) check(what string) {
 		require.Contains(m.t, stored, offset, "%s: offset %d is gone", what, offset)
 		require.True(m.t, bytes.Equal(b.Payload(), stored[offset].Payload()), "%s: offset %d", what, offset)
 	}
+	m.checkAborted(what)
 }
 
 func (m *mixed) append(n int, group bool) {
@@ -98,7 +203,12 @@ func (m *mixed) append(n int, group bool) {
 	end := m.log.LogEnd()
 	for range n {
 		m.seed++
-		b := data{records: 1 + m.rand.IntN(3), size: m.rand.IntN(150), seed: m.seed}.build(m.t)
+		d := data{records: 1 + m.rand.IntN(3), size: m.rand.IntN(150), seed: m.seed}
+		if !group && n == 1 && m.rand.IntN(2) == 0 {
+			d.producer = 1 + m.rand.Int64N(3)
+			d.sequence = m.next(d.producer)
+		}
+		b := d.build(m.t)
 		items = append(items, GroupItem{Batch: b, At: NextOffset, Verbatim: m.rand.IntN(2) == 0, Options: AppendOptions{LeaderEpoch: int32(m.seed / 20)}})
 	}
 	if group {
@@ -124,6 +234,9 @@ func (m *mixed) append(n int, group bool) {
 		}
 		m.written(base, it.Batch)
 		m.pending[base] = it.Batch
+		if id := it.Batch.ProducerID(); id >= 0 {
+			m.sent[id] = sentBatch{batch: bytes.Clone(it.Batch), base: base}
+		}
 	}
 }
 
@@ -142,13 +255,14 @@ func (m *mixed) drop(gone func(base, last int64) bool) {
 			}
 		}
 	}
+	m.forgetSent()
 }
 
 func (m *mixed) step() {
 	l := m.log
 	end, start := l.LogEnd(), l.LogStart()
 	somewhere := start + m.rand.Int64N(end-start+1)
-	switch m.rand.IntN(20) {
+	switch m.rand.IntN(25) {
 	case 0, 1, 2, 3, 4:
 		m.append(1+m.rand.IntN(3), false)
 	case 5, 6:
@@ -204,6 +318,10 @@ func (m *mixed) step() {
 		m.note("drain: %v", m.bench.env.roll.drain(&l.rollJobs))
 	case 19:
 		m.end()
+	case 22, 23, 24:
+		m.transact()
+	case 20, 21:
+		m.sendAgain(1 + m.rand.Int64N(3))
 	}
 	if m.log.failure() != nil {
 		m.note("failed: %v", m.log.failure())
@@ -244,6 +362,7 @@ func (m *mixed) end() {
 	for _, b := range read.Batches {
 		m.must[b.BaseOffset()] = b // an open makes it so
 	}
+	m.forgetSent()
 	m.likely = []int{0, 20, 60}[m.rand.IntN(3)]
 }
 
@@ -255,7 +374,7 @@ func TestF10_WhatWasSyncedIsThereAfterAnyFailuresAndPowerCuts(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			m := &mixed{
 				t: t, rand: rand.New(rand.NewPCG(uint64(seed), 0)), disk: memfs.New(), must: map[int64]batch.Batch{},
-				pending: map[int64]batch.Batch{}, ever: map[int64]map[string]bool{},
+				pending: map[int64]batch.Batch{}, ever: map[int64]map[string]bool{}, sent: map[int64]sentBatch{},
 			}
 			defer m.tell()
 			m.open(Options{})
