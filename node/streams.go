@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,10 @@ type streams struct {
 	member *meta.Member
 	streamOptions
 
+	// What bounds the calls of the bucket: puts of the log have room of their own, so that an append does not wait behind a
+	// thousand reads of a compaction.
+	logPuts, calls *objstore.Limit
+
 	turn chan struct{} // holds one value; who has it may use what follows
 
 	engine *stream.Engine // nil: there is none
@@ -40,6 +45,9 @@ type streamOptions struct {
 	open func(ctx context.Context) (objstore.Store, error)
 	// config has the settings; the zero value is [stream.DefaultConfig].
 	config stream.Config
+	// storeCalls is how many calls of the bucket are under way at most, beside the puts of the log, which config bounds; 0 is
+	// [objstore.DefaultCalls].
+	storeCalls int
 	// observe returns what is told of streams, and begins to tell of what state says. It is called once, before the first
 	// engine is started. Nil: nobody is told.
 	observe func(state func() observe.StreamState) observe.StreamEvents
@@ -50,7 +58,11 @@ type streamOptions struct {
 }
 
 func newStreams(log *meta.Log, member *meta.Member, o streamOptions) *streams {
-	s := &streams{log: log, member: member, streamOptions: o, turn: make(chan struct{}, 1), begun: -1}
+	s := &streams{
+		log: log, member: member, streamOptions: o, turn: make(chan struct{}, 1), begun: -1,
+		logPuts: objstore.NewLimit(cmp.Or(o.config.WALInflight, stream.DefaultConfig().WALInflight)),
+		calls:   objstore.NewLimit(cmp.Or(o.storeCalls, objstore.DefaultCalls())),
+	}
 	s.turn <- struct{}{}
 	return s
 }
@@ -189,12 +201,13 @@ func (s *streams) isUnfinished(ctx context.Context) bool {
 	return s.engine == nil
 }
 
-// state is what metrics tell of streams.
+// state is what metrics tell of streams and of their calls of the bucket.
 func (s *streams) state() observe.StreamState {
 	view := s.log.View()
 	return observe.StreamState{
 		Streams: view.StreamCount(), Objects: view.StreamObjectCount(), SetObjects: view.StreamSetCount(),
 		Destroyed: view.DestroyedCount(), DeadLogs: len(s.deadLogs()),
+		StoreCalls: s.calls.UnderWay() + s.logPuts.UnderWay(), StoreWaiting: s.calls.Waiting() + s.logPuts.Waiting(),
 	}
 }
 
@@ -203,7 +216,9 @@ func (s *streams) state() observe.StreamState {
 func (s *streams) options() stream.Options {
 	return stream.Options{
 		Catalog: meta.NewCatalog(s.log), Node: streamcatalog.NodeID(s.member.Node()), Cluster: s.log.ClusterID(),
-		Incarnation: s.member.Incarnation(), Registered: s.begun, Slots: 1, WAL: s.store, Data: s.store, Proof: s.member.Proved,
+		Incarnation: s.member.Incarnation(), Registered: s.begun, Slots: 1, Proof: s.member.Proved,
+		WAL:   objstore.Limited(s.store, s.logPuts, s.calls),
+		Data:  objstore.Limited(s.store, s.calls, s.calls),
 		Leads: s.log.Leads, Adopts: func(id streamcatalog.NodeID) bool { return s.member.Buried(int32(id)) },
 		Events: s.tell().Engine, Config: s.config,
 	}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -165,4 +166,27 @@ func TestAnEngineThatFailedIsFollowedByOneOfAnotherEpoch(t *testing.T) {
 	_, err = n.log.Do(t.Context(), meta.AllocateProducerIDs{Node: 1, NodeEpoch: n.member.Epoch(), Count: 1})
 	require.NoError(t, err)
 	write(t, second)
+}
+
+func TestAppendsDoNotWaitBehindAThousandReadsOfTheBucket(t *testing.T) {
+	storage := metatest.NewMemory("c")
+	gate := faultstore.NewGate(func(op faultstore.Op) bool { return op.Kind == objstore.OpGet && op.Key == "bulk" })
+	bucket := faultstore.New(mem.New(), gate.Inject)
+	n := newStreamNode(t, storage, func() objstore.Store { return bucket })
+	e, err := n.get(t.Context())
+	require.NoError(t, err)
+	data, calls := n.streams.options().Data, objstore.DefaultCalls()
+	var reads sync.WaitGroup
+	for range 1000 + calls {
+		reads.Go(func() { _, _ = data.Get(t.Context(), "bulk") })
+	}
+	_, err = gate.Held(t.Context(), calls)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return n.state().StoreWaiting >= 1000 }, time.Minute, time.Millisecond)
+	write(t, e)
+	held, err := gate.Held(t.Context(), calls)
+	require.NoError(t, err)
+	require.Len(t, held, calls, "no more than the limit reach the bucket")
+	gate.Open()
+	reads.Wait()
 }

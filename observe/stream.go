@@ -235,7 +235,7 @@ func observeTakeOvers(f factory, log *slog.Logger) func(TakeOverEvent) {
 
 func newRare() *rare { return &rare{every: retriesEvery, now: time.Now} }
 
-// StreamState is what the metadata knows of streams.
+// StreamState is what the metadata knows of streams, and what the store is asked for just now.
 type StreamState struct {
 	Streams    int // that exist
 	Objects    int // stream objects
@@ -244,9 +244,11 @@ type StreamState struct {
 	Destroyed int
 	// DeadLogs are logs of nodes that are dead by the holder of the metadata lease, and that nobody has taken over yet.
 	DeadLogs int
+	// StoreCalls are calls of the object store that are under way, StoreWaiting those that wait until there are fewer.
+	StoreCalls, StoreWaiting int
 }
 
-// StreamsHeld observes what the metadata knows of streams. It is asked at each scrape.
+// StreamsHeld observes a [StreamState]. It is asked at each scrape.
 func StreamsHeld(registry prometheus.Registerer, state func() StreamState) {
 	f := factory{registry, "stream"}
 	f.gaugeFunc("streams", "Streams that exist in the cluster.", func() float64 { return float64(state().Streams) })
@@ -256,4 +258,8 @@ func StreamsHeld(registry prometheus.Registerer, state func() StreamState) {
 		func() float64 { return float64(state().Destroyed) })
 	f.gaugeFunc("dead_logs", "Logs of dead nodes that are not taken over yet. Only the holder of the metadata lease reports it.",
 		func() float64 { return float64(state().DeadLogs) })
+	f.gaugeFunc("store_calls", "Calls of the object store that are under way for streams.",
+		func() float64 { return float64(state().StoreCalls) })
+	f.gaugeFunc("store_calls_waiting", "Calls of the object store that wait because store.inflight are under way.",
+		func() float64 { return float64(state().StoreWaiting) })
 }

@@ -64,7 +64,7 @@ func TestF78_LeftoversAreCountedUntilTheyAreGone(t *testing.T) {
 	r := newRig()
 	e := Streams(r.registry, r.log).Engine
 	StreamsHeld(r.registry, func() StreamState {
-		return StreamState{Streams: 2, Objects: 3, SetObjects: 4, Destroyed: 5, DeadLogs: 1}
+		return StreamState{Streams: 2, Objects: 3, SetObjects: 4, Destroyed: 5, DeadLogs: 1, StoreCalls: 6, StoreWaiting: 7}
 	})
 	e.Cleaned(stream.CleanedEvent{Expired: 1, Deleted: 7, Failed: 2, Err: errDisk, Took: time.Second})
 	e.WALDeleted(stream.WALDeletedEvent{Keys: []string{"a", "b"}, Trim: 9})
@@ -72,6 +72,7 @@ func TestF78_LeftoversAreCountedUntilTheyAreGone(t *testing.T) {
 	require.Equal(t, map[string]float64{
 		`tidemark_stream_streams`: 2, `tidemark_stream_objects`: 3, `tidemark_stream_set_objects`: 4,
 		`tidemark_stream_objects_destroyed`: 5, `tidemark_stream_dead_logs`: 1,
+		`tidemark_stream_store_calls`: 6, `tidemark_stream_store_calls_waiting`: 7,
 		`tidemark_stream_prepared_expired_total`:       1,
 		`tidemark_stream_objects_deleted_total`:        7,
 		`tidemark_stream_object_delete_failures_total`: 2,
