@@ -68,7 +68,11 @@ func defaults() config.Server {
 		ProducerIDExpirationCheck: 10 * time.Minute,
 		OffsetsPartitions:         50, OffsetsRetentionMinutes: 10080, OffsetsRetentionCheck: 10 * time.Minute, OffsetMetadataMax: 4096,
 		GroupInitialDelay: 3 * time.Second, GroupMinSession: 6 * time.Second, GroupMaxSession: 30 * time.Minute,
-		GroupMaxSize: 2147483647,
+		GroupMaxSize:  2147483647,
+		WALBatchBytes: -1, WALBatchInterval: -1, WALMaxUnflushed: -1, WALInflight: 50, WALReadahead: -1,
+		CacheWALSize: -1, CacheBlockSize: -1, CacheIndexSize: -1, UploadThreshold: 100 << 20, UploadInterval: time.Minute,
+		CompactInterval: 20 * time.Minute, CompactMinorInterval: 10 * time.Minute, CompactMajorInterval: time.Hour,
+		CompactCache: -1, CompactBandwidth: -1, NetBandwidth: 1 << 30, GCInterval: 10 * time.Second, GCGrace: 10 * time.Minute,
 	}
 }
 
@@ -267,6 +271,40 @@ func TestAllBadValuesAreReportedTogether(t *testing.T) {
 		`file ` + path + `: fetch.max.bytes is "10": expected at least 1KiB`,
 		`environment TIDEMARK_PRODUCER_ID_EXPIRATION_MS: producer.id.expiration.ms is "soon": expected a duration, such as 10s, 5m, 7d, or a number of milliseconds`,
 	}, got)
+}
+
+func TestSettingsOfStreamsAreLeftToTheServerOrChecked(t *testing.T) {
+	l := load(t, config.Sources{Flags: map[string][]string{"config": {write(t, `
+store.inflight: 7
+wal:
+  batch_interval: 0
+cache:
+  wal_size: 64MiB
+  block_size: -1
+compact.bandwidth: 0
+`)}}, Environ: []string{"TIDEMARK_GC_GRACE=1h"}})
+	want := defaults()
+	want.StoreInflight, want.WALBatchInterval, want.CacheWALSize, want.CompactBandwidth, want.GCGrace = 7, 0, 64<<20, 0, time.Hour
+	require.Equal(t, want, l.Server)
+	for flag, wrong := range map[string]string{
+		"cache.wal_size=0":       "expected at least 1MiB, or -1",
+		"cache.block_size=-2":    "expected at least 1MiB, or -1",
+		"wal.batch_bytes=4095":   "expected at least 4KiB, or -1",
+		"wal.batch_interval=-2":  "expected at least 0, or -1",
+		"wal.batch_interval=no":  "expected a duration, such as 10s, 5m, 7d, or a number of milliseconds",
+		"wal.inflight=0":         "expected at least 1",
+		"compact.bandwidth=-2":   "expected at least 0, or -1",
+		"compact.cache=1.5MB,":   "expected a size, such as 1048576, 64MiB or 1GB",
+		"net.bandwidth=1":        "expected at least 1MiB",
+		"gc.grace=0":             "expected at least 1s",
+		"upload.interval=0":      "expected at least 1ms",
+		"store.inflight=-1":      "expected at least 0",
+		"upload.threshold=1024B": "expected at least 1MiB",
+	} {
+		key, text, _ := strings.Cut(flag, "=")
+		require.Equal(t, []string{"flag --" + key + ": " + key + ` is "` + text + `": ` + wrong},
+			problems(t, config.Sources{Flags: map[string][]string{key: {text}}}))
+	}
 }
 
 func TestAFileThatCannotBeReadIsNamed(t *testing.T) {

@@ -71,7 +71,7 @@ type key struct {
 }
 
 // table is every key. It is never changed.
-var table = slices.Concat(serverKeys(), metaKeys(), brokerKeys(), networkKeys(), groupKeys(), logKeys())
+var table = slices.Concat(serverKeys(), metaKeys(), brokerKeys(), networkKeys(), groupKeys(), logKeys(), streamKeys())
 
 func serverKeys() []key {
 	return []key{

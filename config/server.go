@@ -62,6 +62,26 @@ type Server struct {
 	HighWatermarkCheckpointInterval time.Duration // replica.high.watermark.checkpoint.interval.ms
 	ProducerIDExpiration            time.Duration // producer.id.expiration.ms
 	ProducerIDExpirationCheck       time.Duration // producer.id.expiration.check.interval.ms
+
+	StoreInflight        int32         // store.inflight; 0: by the number of cores
+	WALBatchBytes        int64         // wal.batch_bytes; -1: by cache.wal_size
+	WALBatchInterval     time.Duration // wal.batch_interval; -1: by the kind of the store
+	WALMaxUnflushed      int64         // wal.max_unflushed; -1: by the memory limit
+	WALInflight          int32         // wal.inflight
+	WALReadahead         int64         // wal.readahead; -1: by the memory limit
+	CacheWALSize         int64         // cache.wal_size; -1: by the memory limit
+	CacheBlockSize       int64         // cache.block_size; -1: by the memory limit
+	CacheIndexSize       int64         // cache.index_size; -1: by the memory limit
+	UploadThreshold      int64         // upload.threshold
+	UploadInterval       time.Duration // upload.interval
+	CompactInterval      time.Duration // compact.interval
+	CompactMinorInterval time.Duration // compact.minor_interval
+	CompactMajorInterval time.Duration // compact.major_interval
+	CompactCache         int64         // compact.cache; -1: by the memory limit
+	CompactBandwidth     int64         // compact.bandwidth, bytes a second; -1: by net.bandwidth, 0: no bound
+	NetBandwidth         int64         // net.bandwidth, bytes a second
+	GCInterval           time.Duration // gc.interval
+	GCGrace              time.Duration // gc.grace
 }
 
 // TopicPattern is the settings of topics whose names match a pattern. Later patterns override earlier ones, and all of them

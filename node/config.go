@@ -123,6 +123,9 @@ type Config struct {
 	// which is created with the first stream.
 	Store string
 
+	// Streams are the settings of streams.
+	Streams StreamConfig
+
 	// MemoryLimit is how many bytes of memory the process should stay within; unsynced records and the caches of streams are
 	// sized by it. 0 is no limit. The node does not set the Go runtime's limit.
 	MemoryLimit int64
@@ -224,6 +227,9 @@ func (c Config) validate() error {
 		wrong = append(wrong, fmt.Errorf("GroupMetrics: %q is not off, group or partition", c.GroupMetrics))
 	}
 	if err := c.MetaStore.check(); err != nil {
+		wrong = append(wrong, err)
+	}
+	if err := c.CheckStreams(); err != nil {
 		wrong = append(wrong, err)
 	}
 	if _, err := topicconfig.Parse(c.TopicDefaults); err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -57,7 +58,7 @@ func millis(name string, value, byDefault time.Duration, doc string) broker.Serv
 
 // settings lists the settings of the node, by Kafka's names, with the values in force.
 func (n *Node) settings() []broker.ServerConfig {
-	return append(n.config.settings(n), n.config.Groups.withDefaults().settings()...)
+	return slices.Concat(n.config.settings(n), n.config.Groups.withDefaults().settings(), n.config.streamSettings())
 }
 
 func (c GroupConfig) settings() []broker.ServerConfig {

@@ -70,38 +70,101 @@ const (
 	muchMemory   = 4 << 30       // from here on as much may be unacknowledged as the specification says
 )
 
-// streamConfig are the settings of a stream engine that may hold share bytes, on a machine whose memory limit is limit; 0 is
-// none. They are those of section 11 of the specification, with its exceptions for small machines and local stores; what
-// holds memory is scaled to the share.
-func streamConfig(limit, share int64, kind storeKind) stream.Config {
+// config are the settings of a stream engine that may hold share bytes, on a machine whose memory limit is limit; 0 is none.
+// They are those of section 11 of the specification, with its exceptions for small machines and local stores. What holds
+// memory and was not set is scaled to what those that were set leave of the share.
+func (s StreamConfig) config(limit, share int64, kind storeKind) stream.Config {
 	c := stream.DefaultConfig()
 	if kind == localStore {
 		c.WALBatchInterval = 5 * time.Millisecond
 	}
-	if limit <= 0 {
-		return c
-	}
-	if limit < muchMemory {
+	if limit > 0 && limit < muchMemory {
 		c.WALMaxUnflushed = 256 * mebibyte
 	}
-	whole := engineMemory(c)
-	scale := func(size int64, growth int64) int64 {
-		return max(min(int64(float64(size)*float64(share)/float64(whole)), size*growth), 1)
+	s.divide(&c, limit, share)
+	if limit > 0 || s.CacheWALSize > 0 {
+		c.WALMaxUnflushed = min(c.WALMaxUnflushed, c.CacheWALSize) // which bounds it anyway
+		c.WALBatchBytes = int(min(int64(c.WALBatchBytes), c.CacheWALSize/4))
 	}
-	c.CacheWALSize, c.CacheBlockSize = scale(c.CacheWALSize, maxGrowth), scale(c.CacheBlockSize, maxGrowth)
-	c.CacheIndexSize = scale(c.CacheIndexSize, maxGrowth)
-	c.CompactCache, c.WALReadahead = scale(c.CompactCache, 1), scale(c.WALReadahead, 1)
-	c.WALMaxUnflushed = min(c.WALMaxUnflushed, c.CacheWALSize) // which bounds it anyway
-	c.WALBatchBytes = int(min(int64(c.WALBatchBytes), c.CacheWALSize/4))
-	c.ReadaheadMax = min(c.ReadaheadMax, c.CacheBlockSize/4)
-	c.ReadaheadStep = min(c.ReadaheadStep, c.ReadaheadMax)
+	if limit > 0 || s.CacheBlockSize > 0 {
+		c.ReadaheadMax = min(c.ReadaheadMax, c.CacheBlockSize/4)
+		c.ReadaheadStep = min(c.ReadaheadStep, c.ReadaheadMax)
+	}
+	s.apply(&c)
 	return c
 }
 
+// divide sets the sizes of what holds memory.
+func (s StreamConfig) divide(c *stream.Config, limit, share int64) {
+	var whole int64 // what those that nobody has set come to by default
+	for _, h := range s.holders(c) {
+		if h.set > 0 {
+			*h.size = h.set
+			share -= h.set * h.times
+			continue
+		}
+		whole += *h.size * h.times
+	}
+	if limit <= 0 {
+		return
+	}
+	share = max(share, leastStreams)
+	for _, h := range s.holders(c) {
+		if h.set == 0 {
+			*h.size = max(min(int64(float64(*h.size)*float64(share)/float64(whole)), *h.size*h.growth), 1)
+		}
+	}
+}
+
+// apply sets what was set and holds no memory.
+func (s StreamConfig) apply(c *stream.Config) {
+	c.CompactBandwidth = cmp.Or(s.NetBandwidth, defaultNetBandwidth) / 4
+	for field, value := range map[*int64]int64{
+		&c.WALMaxUnflushed: s.WALMaxUnflushed, &c.UploadThreshold: s.UploadThreshold, &c.CompactBandwidth: s.CompactBandwidth,
+	} {
+		*field = cmp.Or(value, *field)
+	}
+	for field, value := range map[*time.Duration]time.Duration{
+		&c.WALBatchInterval: s.WALBatchInterval, &c.UploadInterval: s.UploadInterval, &c.CompactInterval: s.CompactInterval,
+		&c.CompactMinorInterval: s.CompactMinorInterval, &c.CompactMajorInterval: s.CompactMajorInterval,
+		&c.GCInterval: s.GCInterval, &c.GCGrace: s.GCGrace,
+	} {
+		*field = cmp.Or(value, *field)
+	}
+	c.WALBatchBytes = cmp.Or(int(s.WALBatchBytes), c.WALBatchBytes)
+	c.WALInflight = cmp.Or(s.WALInflight, c.WALInflight)
+	c.WALBatchInterval, c.CompactBandwidth = max(c.WALBatchInterval, 0), max(c.CompactBandwidth, 0)
+}
+
+// defaultNetBandwidth is what a machine can send in a second if nobody says.
+const defaultNetBandwidth = 1 << 30
+
+// holder is a setting whose memory counts.
+type holder struct {
+	name   string
+	size   *int64
+	set    int64 // what the configuration says, 0 is nothing
+	times  int64 // how many times its size is held
+	growth int64 // how many times its default it gets at most
+}
+
+// holders are about what an engine holds at most.
+func (s StreamConfig) holders(c *stream.Config) []holder {
+	return []holder{
+		// The log cache with what is not acknowledged, the objects that it becomes, and as much of a dead node's log.
+		{"cache.wal_size", &c.CacheWALSize, s.CacheWALSize, 3, maxGrowth},
+		{"wal.readahead", &c.WALReadahead, s.WALReadahead, 1, 1},
+		// The block cache, and as much again that running reads wait for.
+		{"cache.block_size", &c.CacheBlockSize, s.CacheBlockSize, 2, maxGrowth},
+		{"cache.index_size", &c.CacheIndexSize, s.CacheIndexSize, 1, maxGrowth},
+		{"compact.cache", &c.CompactCache, s.CompactCache, 1, 1},
+	}
+}
+
 // engineMemory is about what an engine holds at most.
-func engineMemory(c stream.Config) int64 {
-	log := 2 * c.CacheWALSize                      // the log cache with what is not acknowledged, and the objects that it becomes
-	reads := 2*c.CacheBlockSize + c.CacheIndexSize // the block cache, and as much again that running reads wait for
-	recovery := c.CacheWALSize + c.WALReadahead    // of a dead node's log, besides all else
-	return log + reads + recovery + c.CompactCache
+func engineMemory(c stream.Config) (all int64) {
+	for _, h := range (StreamConfig{}).holders(&c) {
+		all += *h.size * h.times
+	}
+	return all
 }

@@ -42,7 +42,7 @@ func TestStreamsHaveTheDefaultsOfTheSpecificationWithTheirShareOfTheMemory(t *te
 		{512 * gibibyte, cloudStore, 250 * time.Millisecond, 1024, 1600, 800, 800, 200, 8},
 	} {
 		t.Run(fmt.Sprintf("%d MiB %d", row.limit/mib, row.kind), func(t *testing.T) {
-			c := streamConfig(row.limit, divideMemory(row.limit, requestBudget(row.limit), 0).streams, row.kind)
+			c := StreamConfig{}.config(row.limit, divideMemory(row.limit, requestBudget(row.limit), 0).streams, row.kind)
 			require.Equal(t, []any{
 				row.interval, row.unflushed, row.log, row.block, row.index, row.compact, row.batch,
 			}, []any{
@@ -65,7 +65,7 @@ func requestBudget(limit int64) int64 {
 func TestTheBudgetsOfANodeStayBelowTheMemoryLimit(t *testing.T) {
 	for limit := int64(288 * mebibyte); limit <= 256*gibibyte; limit += limit / 7 {
 		b := divideMemory(limit, requestBudget(limit), 0)
-		c := streamConfig(limit, b.streams, cloudStore)
+		c := StreamConfig{}.config(limit, b.streams, cloudStore)
 		require.LessOrEqual(t, engineMemory(c), b.streams, "limit %d: %+v", limit, c)
 		require.Less(t, b.requests+b.unsynced+b.streams, limit, "limit %d: %+v", limit, b)
 		require.Positive(t, c.WALBatchBytes)
@@ -77,5 +77,5 @@ func TestWhatTheConfigurationSaysOfABudgetIsTakenFromStreams(t *testing.T) {
 	c := Config{MemoryLimit: gibibyte, QueuedMaxRequestBytes: 512 * mebibyte, MaxUnsyncedBytes: 256 * mebibyte}
 	require.Equal(t, budgets{requests: 512 * mebibyte, unsynced: 256 * mebibyte, streams: 192 * mebibyte}, c.memoryBudgets())
 	require.Equal(t, budgets{requests: 256 * mebibyte, unsynced: 256 * mebibyte}, Config{}.memoryBudgets())
-	require.Equal(t, stream.DefaultConfig(), streamConfig(0, 0, cloudStore))
+	require.Equal(t, stream.DefaultConfig(), StreamConfig{}.config(0, 0, cloudStore))
 }

@@ -48,9 +48,12 @@ func (e *StoreError) Unwrap() error { return e.Err }
 // configuration names is opened and probed now: a server should not find out hours later that it cannot write there.
 func (n *Node) openStreams(ctx context.Context) error {
 	c := n.config
+	settings, err := c.streamConfig()
+	if err != nil {
+		return err
+	}
 	n.streams = newStreams(n.meta, n.member, streamOptions{
-		open:   n.openBucket,
-		config: streamConfig(c.MemoryLimit, c.memoryBudgets().streams, kindOfStore(c.Store)),
+		open: n.openBucket, config: settings, storeCalls: c.Streams.StoreInflight,
 		observe: func(state func() observe.StreamState) observe.StreamEvents {
 			observe.StreamsHeld(n.reg, state)
 			return observe.Streams(n.reg, n.log)

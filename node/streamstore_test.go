@@ -65,7 +65,7 @@ func TestAServerThatIsGivenAStoreProbesItAtItsStart(t *testing.T) {
 	page, err := n.streams.store.List(t.Context(), objstore.ListRequest{})
 	require.NoError(t, err)
 	require.Empty(t, page.Objects, "the probe leaves nothing")
-	require.Equal(t, streamConfig(1<<30, n.config.memoryBudgets().streams, localStore), n.streams.config)
+	require.Equal(t, StreamConfig{}.config(1<<30, n.config.memoryBudgets().streams, localStore), n.streams.config)
 }
 
 func TestAStoreThatLacksSomethingIsNamedAndSoIsWhatItLacks(t *testing.T) {

@@ -20,6 +20,7 @@ func nodeSettings(s config.Server, l limits) node.Config {
 		InsecureListen:           s.InsecureListen,
 		MetaStore:                metaStore(s),
 		Store:                    s.Store,
+		Streams:                  streamSettings(s),
 		MemoryLimit:              l.memory,
 		TopicDefaults:            topicDefaults(s),
 		TopicPatterns:            topicPatterns(s),
@@ -28,7 +29,7 @@ func nodeSettings(s config.Server, l limits) node.Config {
 		DisableAutoCreateTopics:  !s.AutoCreateTopics,
 		DisableDeleteTopics:      !s.DeleteTopic,
 		MaxPartitions:            noneForZero(int(s.MaxPartitions)),
-		DiskReserve:              diskReserve(s.DiskReserve),
+		DiskReserve:              swapped(s.DiskReserve),
 		MaxConnections:           l.connections,
 		MaxConnectionsPerIP:      unlimited(s.MaxConnectionsPerIP),
 		ConnectionsMaxIdle:       idleTime(s.ConnectionsMaxIdle),
@@ -89,6 +90,31 @@ func groupSettings(s config.Server) node.GroupConfig {
 	}
 }
 
+// streamSettings are the keys about streams as a node takes them.
+func streamSettings(s config.Server) node.StreamConfig {
+	return node.StreamConfig{
+		StoreInflight:        int(s.StoreInflight),
+		WALBatchBytes:        max(s.WALBatchBytes, 0),
+		WALBatchInterval:     swapped(s.WALBatchInterval),
+		WALMaxUnflushed:      max(s.WALMaxUnflushed, 0),
+		WALInflight:          int(s.WALInflight),
+		WALReadahead:         max(s.WALReadahead, 0),
+		CacheWALSize:         max(s.CacheWALSize, 0),
+		CacheBlockSize:       max(s.CacheBlockSize, 0),
+		CacheIndexSize:       max(s.CacheIndexSize, 0),
+		UploadThreshold:      s.UploadThreshold,
+		UploadInterval:       s.UploadInterval,
+		CompactInterval:      s.CompactInterval,
+		CompactMinorInterval: s.CompactMinorInterval,
+		CompactMajorInterval: s.CompactMajorInterval,
+		CompactCache:         max(s.CompactCache, 0),
+		CompactBandwidth:     swapped(s.CompactBandwidth),
+		NetBandwidth:         s.NetBandwidth,
+		GCInterval:           s.GCInterval,
+		GCGrace:              s.GCGrace,
+	}
+}
+
 // topicDefaults are the settings of all topics: those that are given by their own names win over the server's keys that
 // stand for them.
 func topicDefaults(s config.Server) map[string]string {
@@ -140,13 +166,13 @@ func traceRatio(ratio float64) float64 {
 	return ratio
 }
 
-// diskReserve turns the numbers for a part of the disk and for none into node's, where they are the other way round.
-func diskReserve(bytes int64) int64 {
-	switch bytes {
+// swapped turns the numbers for what the server decides, -1, and for none, 0, into node's, where they are the other way round.
+func swapped[N int64 | time.Duration](n N) N {
+	switch n {
 	case -1:
 		return 0
 	case 0:
 		return -1
 	}
-	return bytes
+	return n
 }

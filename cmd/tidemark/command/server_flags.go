@@ -164,5 +164,8 @@ func checkTogether(s config.Server) error {
 			wrong = append(wrong, fmt.Errorf("%s: pattern %q: %w", config.TopicPatterns, p.Pattern, err))
 		}
 	}
+	if err := nodeSettings(s, machineLimits(s)).CheckStreams(); err != nil {
+		wrong = append(wrong, err)
+	}
 	return errors.Join(wrong...)
 }
