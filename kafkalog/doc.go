@@ -24,9 +24,10 @@
 //     beside the log: Events.PartialBatch tells how many whole batches, bytes and offsets went. Pass the greatest offset
 //     that is known to be flushed, to keep that stretch short.
 //   - A batch with a right checksum is kept even if nobody here can decode it.
-//   - A failed fsync, or an append that could not be taken back, is final. The log refuses appends from then on and must be
-//     opened again; reads go on. What could only not be opened or written is refused and tried again: [ErrTryAgain]. That
-//     Open writes once more what it keeps of the unflushed tail, for the next fsync alone would succeed without it.
+//   - A failed fsync, a write of records that the device failed, or an append that could not be taken back, is final. The log
+//     refuses appends from then on and must be opened again; reads go on. That Open writes once more what it keeps of the
+//     unflushed tail, for the next fsync alone would succeed without it. A write that found no space is taken back and refuses
+//     its append only; what else could only not be opened or written is refused and tried again: [ErrTryAgain].
 //   - A read returns whole batches and never jumps over an offset. The first batch comes even if it is larger than asked.
 //
 // # Concurrency

@@ -199,6 +199,46 @@ func holdAgainst(t require.TestingT, l *Log, book *ledger, below int64, what str
 	}
 }
 
+func TestF10_AWriteThatTheDeviceFailsIsFinalUntilTheLogIsOpenedAgain(t *testing.T) {
+	disk := faultfs.New(memfs.New(), nil)
+	b := newBenchOn(t, disk)
+	l := b.open(Options{})
+	fill(t, l, 3)
+	_, err := l.SyncTo()
+	require.NoError(t, err)
+	disk.SetInjector(faultfs.When(faultfs.Writes, faultfs.FailNth(0, syscall.EIO)))
+	_, err = l.Append(data{}.build(t), AppendOptions{})
+	require.ErrorIs(t, err, syscall.EIO)
+	require.ErrorIs(t, err, ErrStorage)
+	writes := disk.Count(faultfs.OpWriteAt, faultfs.OpWriteVectorAt)
+	_, err = l.Append(data{}.build(t), AppendOptions{})
+	require.ErrorIs(t, err, syscall.EIO, "the device works again, but nobody asks it")
+	require.Equal(t, writes, disk.Count(faultfs.OpWriteAt, faultfs.OpWriteVectorAt))
+	require.ErrorIs(t, l.Failed(), syscall.EIO)
+	require.Equal(t, int64(6), l.LogEnd(), "what was written in part was taken back")
+	require.Len(t, baseOffsets(t, allBytes(t, l)), 3, "reads go on")
+	require.Len(t, eventsOf[FailedEvent](b), 1)
+	require.NoError(t, l.Close())
+	l = b.open(Options{})
+	require.NoError(t, l.Failed())
+	require.Equal(t, int64(6), mustAppend(t, l, data{}))
+}
+
+func TestF10_AWriteThatFindsNoRoomRefusesOneAppendAndNoMore(t *testing.T) {
+	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT} {
+		disk := faultfs.New(memfs.New(), nil)
+		b := newBenchOn(t, disk)
+		l := b.open(Options{})
+		fill(t, l, 3)
+		disk.SetInjector(faultfs.When(faultfs.Writes, faultfs.FailNth(0, full)))
+		_, err := l.Append(data{}.build(t), AppendOptions{})
+		require.ErrorIs(t, err, full)
+		require.NoError(t, l.Failed())
+		require.Equal(t, int64(6), mustAppend(t, l, data{}))
+		require.Empty(t, eventsOf[FailedEvent](b))
+	}
+}
+
 func TestF10_AFailedFsyncIsFinalUntilTheLogIsOpenedAgain(t *testing.T) {
 	disk := faultfs.New(memfs.New(), nil)
 	b := newBenchOn(t, disk)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidemark-io/tidemark/batch"
 	"github.com/tidemark-io/tidemark/internal/poison"
+	"github.com/tidemark-io/tidemark/vfs"
 )
 
 // NextOffset as [GroupItem.At] lets the log choose the offset.
@@ -345,15 +346,20 @@ func (l *Log) commitStaged(c *Config) error {
 	if err == nil {
 		err = l.mu.tail.hold(active)
 	}
+	written := false
 	if err == nil {
 		l.noteMade(active)
 		err = l.writeBuffers(active.size.Load())
+		written = err == nil
 	}
-	if err == nil {
+	if written {
 		err = l.applyStaged(c, active)
 	}
 	if err != nil {
 		err = l.rollBack(active, before, err)
+		if !written && deviceFailed(err) {
+			l.fail(err)
+		}
 		if !held {
 			l.mu.tail.letGo()
 		}
@@ -368,6 +374,12 @@ func (l *Log) commitStaged(c *Config) error {
 	l.producers.Unlock()
 	l.end.Store(st.end)
 	return nil
+}
+
+// deviceFailed reports whether a write failed for another reason than a lack of room, or of descriptors, which may pass.
+func deviceFailed(err error) bool {
+	var failed *IOError
+	return errors.As(err, &failed) && failed.Op == opAppend && !vfs.IsNoSpace(err)
 }
 
 // writeBuffers writes what is staged at the position.
@@ -389,7 +401,7 @@ func (l *Log) writeBuffers(position int64) (err error) {
 		}
 	}
 	if err != nil {
-		return &IOError{Op: "append", Path: l.view.Load().active().file.path(), Err: err}
+		return &IOError{Op: opAppend, Path: l.view.Load().active().file.path(), Err: err}
 	}
 	return nil
 }

@@ -95,6 +95,10 @@ func (l *Log) fail(err error) {
 	}
 }
 
+// Failed returns why the log takes no appends until it is opened again, or nil: a failed fsync, a write that the device
+// failed, or an append that could not be taken back. It is of class [ErrStorage].
+func (l *Log) Failed() error { return l.failure() }
+
 // writable returns why the log takes no appends, or nil.
 func (l *Log) writable() error {
 	switch {

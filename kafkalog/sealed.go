@@ -143,8 +143,9 @@ func passing(err error) bool {
 	return false
 }
 
-// Values of [IOError].Op for what must not be tried again.
+// Values of [IOError].Op for what must not be tried again; opAppend only for another reason than a full disk.
 const (
+	opAppend  = "append"
 	opSync    = "sync"
 	opSyncDir = "sync directory"
 	opClose   = "close"

@@ -106,10 +106,16 @@ func TestAnAppendThatFindsNoDescriptorChangesNothing(t *testing.T) {
 func TestAnAppendThatFailsHoldsNoDescriptor(t *testing.T) {
 	fsys := &probeFS{FS: memfs.New()}
 	l := probedLogs(t, fsys, 1)[0]
-	fsys.failOnce("write")
+	fsys.failWith(func(op, _ string) error {
+		if op == "write" {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
 	_, err := l.Append(data{}.build(t), AppendOptions{LeaderEpoch: -1})
-	require.ErrorIs(t, err, errInjected)
+	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.Nil(t, l.mu.tail.handle)
+	fsys.failWith(nil)
 	require.Equal(t, int64(0), mustAppend(t, l, data{}))
 	require.NotNil(t, l.mu.tail.handle)
 }

@@ -145,11 +145,10 @@ func TestF10_AnErrorOfTheDeviceStaysWithItsPartition(t *testing.T) {
 	}
 	for name, row := range map[string]struct {
 		fault                       faultfs.Injector
-		refusesWriters, stopsReader bool
-		final                       bool // until the next start
+		refusesWriters, stopsReader bool // writers until the next start
 	}{
 		"write": {fault: kinds(faultfs.OpWriteAt, faultfs.OpWriteVectorAt), refusesWriters: true},
-		"sync":  {fault: kinds(faultfs.OpSync), refusesWriters: true, final: true},
+		"sync":  {fault: kinds(faultfs.OpSync), refusesWriters: true},
 		"read":  {fault: kinds(faultfs.OpReadAt, faultfs.OpSendTo), stopsReader: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -192,16 +191,15 @@ func TestF10_AnErrorOfTheDeviceStaysWithItsPartition(t *testing.T) {
 			require.Equal(t, kept[1], got)
 			code, _ := get(t, r.config.HTTP, "/healthz")
 			require.Equal(t, http.StatusOK, code)
-			if row.refusesWriters && !row.final {
-				require.NotEmpty(t, r.ask("/metrics", `tidemark_partition_refused_batches_total{reason="storage"}`))
-			}
-			if row.final {
+			if row.refusesWriters {
+				require.True(t, name == "sync" || r.ask("/metrics", `tidemark_partition_refused_batches_total{reason="storage"}`) != "")
+				require.Contains(t, r.log.String(), `the partition takes no more records until the server is restarted" topic=orders partition=0`)
 				require.Equal(t, "tidemark_partition_failures_total 1\n", r.ask("/metrics", "tidemark_partition_failures_total "))
 				require.NotEmpty(t, r.ask("/readyz", `"orders-0"`))
 			}
 
 			r.disk.SetInjector(nil)
-			if row.final {
+			if row.refusesWriters {
 				_, err := r.produce(0, "who knows what the device kept")
 				require.ErrorIs(t, err, kerr.KafkaStorageError)
 				r.stop()

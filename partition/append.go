@@ -107,6 +107,10 @@ func (l *Log) Append(ctx context.Context, records []byte, o AppendOptions) (*App
 	}
 	a, err := l.write(checked.Batch, held)
 	if err != nil {
+		var failed *StorageError
+		if errors.As(err, &failed) && failed.Final {
+			l.tellFailed(err)
+		}
 		l.refused(records, err)
 		return nil, err
 	}
@@ -199,7 +203,8 @@ func (l *Log) write(b batch.Batch, held shares) (*Append, error) {
 	return a, nil
 }
 
-// appendError turns an error of the log under this one into one of ours.
+// appendError turns an error of the log under this one into one of ours. If that takes no more appends, nor does this one:
+// what waits for a sync is refused too, since nobody knows whether the device takes it.
 func (l *Log) appendError(err error) error {
 	switch {
 	case errors.Is(err, kafkalog.ErrOutOfOrderSequence),
@@ -211,5 +216,10 @@ func (l *Log) appendError(err error) error {
 	case errors.Is(err, kafkalog.ErrClosed):
 		return ErrClosed
 	}
-	return l.storageError("append", err, false)
+	final := l.store.Failed() != nil
+	err = l.storageError("append", err, final)
+	if final {
+		l.syncer.fail(err)
+	}
+	return err
 }

@@ -21,8 +21,9 @@
 // package journal); the logs' own files are synced later, before the journal's space is used again.
 // An append is not a goroutine and not a channel: all appends that ride on one sync share one [Append.Done] channel.
 //
-// A failed sync is final for its log until the log is opened again: the appends that waited for it and every later one get
-// [ErrStorage], and readers keep what they could see before.
+// A failed sync, and a write that the device failed, is final for its log until the log is opened again: the appends that waited
+// for it and every later one get [ErrStorage], and readers keep what they could see before. A full disk refuses appends one by
+// one, until there is room.
 //
 // # Order of locks
 //

@@ -39,6 +39,7 @@ type fakeStore struct {
 	entered chan struct{} // receives at the start of each sync, if not nil
 	held    chan error    // each sync waits for a value, and fails with it, if not nil
 	failing error         // every append fails with it
+	final   error         // what it says of itself after that
 	pool    *syncGauge    // shared by stores whose syncs are counted together
 }
 
@@ -79,6 +80,8 @@ func (f *fakeStore) Append(b batch.Batch, _ kafkalog.AppendOptions) (kafkalog.Ap
 	f.size += int64(len(b))
 	return done, nil
 }
+
+func (f *fakeStore) Failed() error { return f.final }
 
 func (f *fakeStore) SyncTo() (int64, error) {
 	f.mu.Lock()

@@ -3,6 +3,7 @@ package partition
 import (
 	"context"
 	"errors"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,13 +161,49 @@ func TestF10_AFailedSyncIsFinalForItsLogAndOnlyForIt(t *testing.T) {
 	})
 }
 
-func TestF10_AFailedWriteRefusesOneAppendAndNoMore(t *testing.T) {
+func TestF10_AWriteThatTheDeviceFailsIsFinalForItsLogAndOnlyForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, FlusherOptions{})
+		defer b.close()
+		var failed []Failed
+		b.events.Failed = func(e Failed) { failed = append(failed, e) }
+		broken, sound := newFakeStore(), newFakeStore()
+		l, other := b.log(broken, nil), b.log(sound, nil)
+		require.NoError(t, appendOne(t, l).Wait(t.Context()))
+
+		broken.held = make(chan error)
+		waits := appendOne(t, l) // for a sync that is under way
+		synctest.Wait()
+		behind := appendOne(t, l)
+		broken.failing, broken.final = errDevice, errDevice
+		for range 2 {
+			_, err := l.Append(t.Context(), records(t, 1), AppendOptions{})
+			var e *StorageError
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, []any{true, errDevice}, []any{e.Final, e.Err})
+			broken.failing = nil // the device works again, but who knows what it keeps
+		}
+		require.ErrorIs(t, behind.Wait(t.Context()), ErrStorage)
+		broken.held <- nil
+		require.NoError(t, waits.Wait(t.Context()), "its sync succeeded")
+		require.ErrorIs(t, l.Failed(), ErrStorage)
+		require.Equal(t, int64(2), l.Offsets().HighWatermark)
+		require.NoError(t, l.unreadable(), "reads go on")
+
+		require.NoError(t, appendOne(t, other).Wait(t.Context()))
+		require.ErrorIs(t, l.Close(), ErrStorage)
+		require.Len(t, failed, 1)
+		require.Zero(t, b.flusher.Stats().UnsyncedBytes)
+	})
+}
+
+func TestF10_AWriteThatFindsNoRoomRefusesOneAppendAndNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, FlusherOptions{})
 		defer b.close()
 		f := newFakeStore()
 		l := b.log(f, nil)
-		f.failing = errDevice
+		f.failing = syscall.ENOSPC
 		_, err := l.Append(t.Context(), records(t, 1), AppendOptions{})
 		require.ErrorIs(t, err, ErrStorage)
 		require.Zero(t, b.flusher.Stats().UnsyncedBytes)

@@ -79,6 +79,8 @@ type Log struct {
 	epoch    atomic.Int32
 	hw       atomic.Int64 // never goes back
 
+	told atomic.Bool // that it takes no more appends because its disk failed
+
 	appending sync.Mutex // one batch at a time
 
 	mu struct {
@@ -255,7 +257,7 @@ func (l *Log) refusal() error {
 	return l.syncer.failure()
 }
 
-// Failed returns the error of the sync that ended the log's work, or nil. It matches [ErrStorage].
+// Failed returns the error of the sync or write that ended the log's work, or nil. It matches [ErrStorage].
 func (l *Log) Failed() error { return l.syncer.failure() }
 
 // Fence makes the log take no more appends, since this node no longer leads the partition: they get [ErrNotLeader]. Reads
@@ -341,7 +343,7 @@ func (l *Log) closedFiles(done kafkalog.Closed) error {
 	if failed == nil && done.Sync != nil {
 		failed = l.storageError("sync", done.Sync, true)
 		l.syncer.fail(failed)
-		l.events.Failed(Failed{Topic: l.topic, Partition: l.index, Err: failed})
+		l.tellFailed(failed)
 	}
 	if done.Close != nil {
 		failed = errors.Join(failed, l.storageError("close", done.Close, true))
@@ -375,6 +377,14 @@ func (l *Log) syncStore() (int64, error) {
 	return end, nil
 }
 
+// tellFailed tells that the log takes no more appends, the first time.
+func (l *Log) tellFailed(err error) {
+	if !l.told.Swap(true) {
+		l.events.Failed(Failed{Topic: l.topic, Partition: l.index, Err: err})
+		l.moved()
+	}
+}
+
 // reportSync tells what a sync did. The syncer calls it after the round was released.
 func (l *Log) reportSync(r *round, err error) {
 	l.events.Synced(Synced{
@@ -383,7 +393,7 @@ func (l *Log) reportSync(r *round, err error) {
 	})
 	switch {
 	case final(err):
-		l.events.Failed(Failed{Topic: l.topic, Partition: l.index, Err: err})
+		l.tellFailed(err)
 	case err != nil:
 		// Nobody waits for what is in the log by now, and the next append may be long in coming.
 		l.arm(&l.upkeep.flush, monotonic().Add(syncRetryDelay))
