@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// Appended is what became of an append.
+// Appended is the result of an append.
 type Appended struct {
 	// BaseOffset and LastOffset are the offsets of the batch; those of the first copy if Duplicate is set.
 	BaseOffset int64
@@ -20,38 +20,38 @@ type Appended struct {
 	Duplicate bool
 }
 
-// AppendOptions says who appends.
+// AppendOptions describes the source of an append.
 type AppendOptions struct {
 	// LeaderEpoch is written into the batch; -1 is unknown and starts no epoch.
 	LeaderEpoch int32
-	// Origin decides what is checked of the batch's producer. [Client], the zero value, refuses stale epochs and
-	// sequences that do not follow and answers duplicates.
+	// Origin decides which producer checks apply to the batch. [Client], the zero value, refuses stale epochs
+	// and out-of-order sequences and recognises duplicates.
 	Origin Origin
 }
 
-// Append gives the batch the next offset and writes it, all or nothing. It stamps offset, leader epoch and, on a log
-// with append time, the clock into the caller's bytes. It does not verify the checksum or look at the records, except of
-// control batches, whose transaction it ends.
+// Append assigns the next offset to the batch and writes it, all or nothing. It stamps offset, leader epoch and, on a
+// log with append time, the clock into the caller's bytes. It does not verify the checksum or look at the records,
+// except of control batches, whose transaction it ends.
 //
-// The check of the producer and the write are one step. A duplicate is answered with the first copy's offsets. Nothing
-// is durable before [Log.Sync], unless the [Config] asks for it; then the call blocks on the device. It may also block
+// The producer check and the write are one atomic step. A duplicate returns the offsets of the first copy. Nothing is
+// durable before [Log.Sync], unless the [Config] asks for it; then the call blocks on the device. It may also block
 // when it starts a new segment.
 //
 // Errors to match: [ErrOutOfOrderSequence], [ErrInvalidProducerEpoch], [ErrInvalidTransactionState],
 // [ErrCoordinatorFenced], [ErrInvalidBatch], [ErrFenced], [ErrClosed], [ErrStorage]. After an error nothing was
-// appended, except when a flush that the configuration asked for failed: then the batch is in the log, not durable, and
-// the log takes no more appends.
+// appended, except when a flush that the configuration asked for failed: then the batch is in the log but not durable,
+// and the log accepts no more appends.
 func (l *Log) Append(b batch.Batch, o AppendOptions) (Appended, error) {
 	return l.appendOne(GroupItem{Batch: b, Options: o, At: NextOffset})
 }
 
-// AppendVerbatim is [Log.Append] that leaves the caller's bytes alone: what must change in the header is written from a
-// copy of the header.
+// AppendVerbatim is [Log.Append] that leaves the caller's bytes alone: header fields that must change are written from
+// a copy of the header.
 func (l *Log) AppendVerbatim(b batch.Batch, o AppendOptions) (Appended, error) {
 	return l.appendOne(GroupItem{Batch: b, Options: o, At: NextOffset, Verbatim: true})
 }
 
-// AppendAt writes the batch at an offset that somebody else chose, as a follower does, at or above the log end. Offsets
+// AppendAt writes the batch at an offset chosen by the caller, as a follower does, at or above the log end. Offsets
 // between the two stay unused. The batch keeps its leader epoch and timestamps, and its producer is not checked. The
 // offset is stamped into the caller's bytes. An offset below the log end is an [*OffsetMismatchError]. Otherwise it is
 // [Log.Append].
@@ -221,9 +221,9 @@ func (s *segment) tooOld(c *Config, now, timestamp int64) (bool, error) {
 	return now-s.created > age, nil
 }
 
-// AppendMayBlock reports whether an append of so many bytes, whose newest record has this timestamp, may have to wait
-// for the device: because a flush policy is set, or because it would start a new segment. It errs towards true, and
-// other appends may make a false answer stale.
+// AppendMayBlock reports whether an append of the given number of bytes, whose newest record has the given timestamp,
+// may have to wait for the device: because a flush policy is set, or because it would start a new segment. It errs on
+// the side of true, and concurrent appends may make a false result stale.
 func (l *Log) AppendMayBlock(bytes int, maxTimestamp int64) bool {
 	c := l.config.Load()
 	if c.flushesOnAppend() {

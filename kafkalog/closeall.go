@@ -14,16 +14,16 @@ import (
 // togetherFrom is for how many dirty logs that pays. A sync of the file system writes the dirty pages of everybody.
 const togetherFrom = 16
 
-// Closed is what became of one log that [Env.CloseAll] closed.
+// Closed is the outcome for one log that [Env.CloseAll] closed.
 type Closed struct {
 	Sync  error // as of Log.Sync: what keeps the log from being durable
 	Close error // as of Log.Close
 }
 
-// CloseAll calls [Log.Sync] and [Log.Close] of each log, and returns what came of it in the order of the logs, none of which may
-// be there twice. Where it can, and where there are many, the logs are made durable together: see [EnvOptions].Volume. If that
-// fails, each log is synced by itself, so the failure is that of the log whose bytes the device lost. Up to workers logs are
-// worked on at the same time. It blocks on the device.
+// CloseAll calls [Log.Sync] and [Log.Close] on each log, and returns the outcomes in the order of the logs, none of
+// which may be listed twice. Where possible, and if there are many, the logs are made durable together: see
+// [EnvOptions].Volume. If that fails, each log is synced individually, so the error is reported for the log whose
+// bytes the device lost. Up to workers logs are processed concurrently. It blocks on the device.
 func (e *Env) CloseAll(logs []*Log, workers int) []Closed {
 	return e.closeAll(logs, workers, (*Log).Sync)
 }

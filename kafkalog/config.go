@@ -19,10 +19,10 @@ func (p Policy) Has(q Policy) bool { return p&q == q }
 // Config is what may be changed on a live log with [Log.SetConfig]. Each operation reads one snapshot of it. Names in
 // brackets are Kafka's. Times are milliseconds, sizes are bytes.
 //
-// Begin with [DefaultConfig] and change what is to be different: in a Config that is not zero as a whole a field that is zero
-// means 0, such as a retention of 0 ms, and producers that are forgotten when the log is opened again.
+// Start from [DefaultConfig] and change individual fields: unless the whole Config is zero, a zero field means 0, such
+// as a retention of 0 ms, or producers that are forgotten when the log is reopened.
 type Config struct {
-	// SegmentBytes [segment.bytes] is the size a segment may not exceed, up to 2^31-1. A single larger batch is taken,
+	// SegmentBytes [segment.bytes] is the maximum size of a segment, up to 2^31-1. A single larger batch is accepted,
 	// alone in its segment.
 	SegmentBytes int64
 	// SegmentMs [segment.ms] is the age, in record time, at which an append starts a new segment.
@@ -34,19 +34,22 @@ type Config struct {
 	// IndexIntervalBytes [index.interval.bytes] is the distance, in the log file, above which a batch gets an index entry.
 	IndexIntervalBytes int64
 
-	// Policy [cleanup.policy] says what retention removes.
+	// Policy [cleanup.policy] selects what retention removes.
 	Policy Policy
-	// RetentionMs [retention.ms] is the age above which a segment may go; -1 is no limit.
+	// RetentionMs [retention.ms] is the age above which a segment may be deleted; -1 is no limit.
 	RetentionMs int64
-	// RetentionBytes [retention.bytes] is the size that is kept when older segments go; -1 is no limit.
+	// RetentionBytes [retention.bytes] is the size to retain when older segments are deleted; -1 is no
+	// limit.
 	RetentionBytes int64
-	// FileDeleteDelayMs [file.delete.delay.ms] is how long the files of a dropped segment stay on disk. 0 unlinks at once.
+	// FileDeleteDelayMs [file.delete.delay.ms] is how long the files of a dropped segment stay on disk. 0 unlinks
+	// immediately.
 	FileDeleteDelayMs int64
 	// MaxCompactionLagMs [max.compaction.lag.ms] bounds SegmentMs on a compacted log, since only sealed segments are
 	// compacted.
 	MaxCompactionLagMs int64
 
-	// FlushMessages [flush.messages] is how many offsets may be unflushed before an append flushes. Kafka's default never.
+	// FlushMessages [flush.messages] is how many offsets may be unflushed before an append flushes. With Kafka's
+	// default, never.
 	FlushMessages int64
 	// FlushMs [flush.ms] is how long an append may stay unflushed before the next append or [Log.Maintain] flushes.
 	FlushMs int64
@@ -55,8 +58,8 @@ type Config struct {
 
 	// LogAppendTime [message.timestamp.type=LogAppendTime] makes the leader stamp its clock into each batch.
 	LogAppendTime bool
-	// MaxDecompressedRecord [max.decompressed.message.bytes] bounds one record of a compressed batch that a checked time
-	// look-up or MaxTimestampOffset decodes. 0 is no limit.
+	// MaxDecompressedRecord [max.decompressed.message.bytes] bounds the size of one record of a compressed batch that a
+	// checked lookup by time or MaxTimestampOffset decodes. 0 is no limit.
 	MaxDecompressedRecord int64
 	// RemoteStorage [remote.storage.enable] says that an archive may hold offsets below the first local segment, so that
 	// the log start is not derived from the files. See [Log.ReportedLogStart].

@@ -10,14 +10,14 @@ import (
 
 // EnvOptions configures an [Env]. The zero value is usable.
 type EnvOptions struct {
-	// FS holds the logs. Nil is the real file system.
+	// FS is the file system of the logs. Nil is the operating system's.
 	FS vfs.FS
 	// Now is the clock. Nil is the system clock.
 	Now func() time.Time
 	// Volume is a directory on the file system that the logs are on, mostly: [Env.CloseAll] makes young ones that are on it durable
 	// together, where FS is a [vfs.VolumeOpener]. Empty: each log is synced by itself.
 	Volume string
-	// Events receives what happens. See [Events] for what a callback may do.
+	// Events receives notifications. See [Events] for what a callback may do.
 	Events Events
 	// MaxOpenFiles bounds the descriptors that are kept open beyond one for each log with unsynced records and those that
 	// readers hold. 0 is 1024.
@@ -26,8 +26,8 @@ type EnvOptions struct {
 	RollFlushWorkers int
 	// RollFlushJobs is how many sealed segments may wait for their flush, the running ones included. 0 is 256.
 	RollFlushJobs int
-	// RollFlushBytes bounds the producer snapshots that these hold in memory, in bytes. 0 is 64 MiB. One larger snapshot
-	// is admitted alone.
+	// RollFlushBytes bounds the producer snapshots that these hold in memory, in bytes. 0 is 64 MiB. A single larger
+	// snapshot is admitted alone.
 	RollFlushBytes int64
 	// Jitter returns a number in [0, n) that is subtracted from a segment's age limit. Nil is a uniform random one.
 	Jitter func(n int64) int64
@@ -57,7 +57,8 @@ type Env struct {
 	}
 }
 
-// NewEnv returns an environment for [Open]. But for the volume nothing is opened, and no goroutine runs until a log needs it.
+// NewEnv returns an environment for [Open]. Apart from the volume nothing is opened, and no goroutine is started until
+// a log needs it.
 func NewEnv(o EnvOptions) *Env {
 	if o.FS == nil {
 		o.FS = vfs.OS()
@@ -89,7 +90,7 @@ func NewEnv(o EnvOptions) *Env {
 }
 
 // Close closes every log that is still open, as [Log.Close] does, waits for the background flushes and releases every
-// file. Regions and plans that are held stay readable until they are released. A second call does nothing. It returns
+// file. Regions and plans still held stay readable until they are released. A second call does nothing. It returns
 // the first error of a log.
 func (e *Env) Close() error {
 	e.mu.Lock()

@@ -5,15 +5,16 @@ import (
 	"fmt"
 )
 
-// Classes of errors. A caller that only has to choose an answer matches these with errors.Is; the types below carry
-// the file, the position and the values, and are found with errors.As.
+// Classes of errors. A caller that only needs to choose a response matches these with errors.Is; the types below
+// carry the file, the position and the values, and are found with errors.As.
 var (
 	// ErrStorage is the class of everything that is wrong with the files: [*IOError], [*CorruptionError],
 	// [*ChecksumError], [*UnsupportedVersionError] and [*SegmentNameError].
 	ErrStorage = errors.New("kafkalog: storage error")
 
-	// ErrTryAgain comes with [ErrStorage] and says that the log is as before and goes on: something could not be opened or
-	// written, for want of a descriptor or of space, and the same call may do later. A failed fsync never is one.
+	// ErrTryAgain comes with [ErrStorage] and means that the log is unchanged and still usable: something could not be
+	// opened or written, for lack of a descriptor or of space, and the same call may succeed later. A failed fsync
+	// never matches it.
 	ErrTryAgain = errors.New("kafkalog: try again")
 
 	// ErrOffsetOutOfRange is the class of reads of offsets that this log does not hold: [*OffsetTooLowError] and
@@ -29,10 +30,10 @@ var (
 	// ErrInvalidBatch is the class of [*BatchError]: a batch or a record in it does not encode or decode.
 	ErrInvalidBatch = errors.New("kafkalog: invalid batch")
 
-	// ErrFenced is the answer to every append after Fence. Reads go on.
+	// ErrFenced is returned by every append after Fence. Reads continue.
 	ErrFenced = errors.New("kafkalog: log is fenced")
 
-	// ErrClosed is the answer of a log, or an Env, that was closed.
+	// ErrClosed is returned by a log, or an Env, that has been closed.
 	ErrClosed = errors.New("kafkalog: closed")
 
 	// ErrOutOfOrderSequence is the class of [*OutOfOrderSequenceError].
@@ -48,8 +49,8 @@ var (
 	ErrCoordinatorFenced = errors.New("kafkalog: transaction coordinator fenced")
 )
 
-// IOError is a file operation that failed, or an earlier failure that makes the log refuse its work until it is opened
-// again. It is of class [ErrStorage] and unwraps to the cause.
+// IOError is a file operation that failed, or an earlier failure because of which the log refuses to work until it is
+// reopened. It is of class [ErrStorage] and unwraps to the cause.
 type IOError struct {
 	Op   string // what was being done, e.g. "write" or "flush rolled segment"
 	Path string
@@ -85,8 +86,8 @@ func (e *ReadError) Is(target error) bool { return target == ErrStorage }
 type CorruptionError struct {
 	Path     string
 	Position int64  // of the first bad byte in the file; in a text file, of its line
-	Want     string // what had to stand there; empty when Reason says it all
-	Got      string // what stands there
+	Want     string // what was expected there; empty when Reason says it all
+	Got      string // what was found there
 	Reason   string
 }
 
@@ -101,8 +102,8 @@ func (e *CorruptionError) Error() string {
 // Is reports whether target is the error's class, [ErrStorage].
 func (e *CorruptionError) Is(target error) bool { return target == ErrStorage }
 
-// ChecksumError is a stored batch whose bytes do not have the checksum in its header, found outside the tail that
-// recovery may cut. It is of class [ErrStorage].
+// ChecksumError is a stored batch whose bytes do not match the checksum in its header, found outside the tail
+// that recovery may cut. It is of class [ErrStorage].
 type ChecksumError struct {
 	Path     string
 	Position int64  // of the batch in the file
@@ -118,8 +119,8 @@ func (e *ChecksumError) Error() string {
 // Is reports whether target is the error's class, [ErrStorage].
 func (e *ChecksumError) Is(target error) bool { return target == ErrStorage }
 
-// UnsupportedVersionError is a versioned file that carries another version than the one we read and write. It is of
-// class [ErrStorage].
+// UnsupportedVersionError is a versioned file whose version is not the one that this package reads and writes. It
+// is of class [ErrStorage].
 type UnsupportedVersionError struct {
 	Artifact  string // what the file is, e.g. "producer snapshot"
 	Path      string
@@ -167,8 +168,8 @@ func (e *BatchError) Unwrap() error { return e.Err }
 // Is reports whether target is the error's class, [ErrInvalidBatch].
 func (e *BatchError) Is(target error) bool { return target == ErrInvalidBatch }
 
-// IndexFullError is an entry for an index that has room for no more. A log rolls its segment before that happens, so
-// this is never seen outside. It is of class [ErrStorage].
+// IndexFullError is an entry for an index that is full. A log rolls its segment before that happens, so callers
+// never see it. It is of class [ErrStorage].
 type IndexFullError struct {
 	Path    string
 	Entries int
@@ -211,7 +212,7 @@ func (e *OffsetBelowLocalStartError) Is(target error) bool { return target == Er
 // OffsetMismatchError is an append at a given offset that is below the log end. Nothing was written. It is of class
 // [ErrOffsetMismatch].
 type OffsetMismatchError struct {
-	Expected int64 // the lowest offset that would have been taken
+	Expected int64 // the lowest offset that would have been accepted
 	Actual   int64
 }
 
@@ -222,7 +223,8 @@ func (e *OffsetMismatchError) Error() string {
 // Is reports whether target is the error's class, [ErrOffsetMismatch].
 func (e *OffsetMismatchError) Is(target error) bool { return target == ErrOffsetMismatch }
 
-// ArgumentError is an argument that no state of the log makes right. It is of class [ErrInvalidArgument].
+// ArgumentError is an argument that is invalid in every state of the log. It is of class
+// [ErrInvalidArgument].
 type ArgumentError struct {
 	Argument string
 	Value    int64
@@ -254,8 +256,8 @@ func (e *OutOfOrderSequenceError) Error() string {
 // Is reports whether target is the error's class, [ErrOutOfOrderSequence].
 func (e *OutOfOrderSequenceError) Is(target error) bool { return target == ErrOutOfOrderSequence }
 
-// ProducerEpochError is a batch or marker of a producer that a newer epoch replaced. Nothing was written. It is of class
-// [ErrInvalidProducerEpoch].
+// ProducerEpochError is a batch or marker of a producer whose epoch has been superseded by a newer one. Nothing was
+// written. It is of class [ErrInvalidProducerEpoch].
 type ProducerEpochError struct {
 	ProducerID    int64
 	ProducerEpoch int16 // of the refused batch
@@ -285,8 +287,8 @@ func (e *TransactionStateError) Error() string {
 // Is reports whether target is the error's class, [ErrInvalidTransactionState].
 func (e *TransactionStateError) Is(target error) bool { return target == ErrInvalidTransactionState }
 
-// CoordinatorEpochError is a marker from a transaction coordinator that another one replaced. Nothing was written. It is
-// of class [ErrCoordinatorFenced].
+// CoordinatorEpochError is a marker from a transaction coordinator that has been superseded by another. Nothing was
+// written. It is of class [ErrCoordinatorFenced].
 type CoordinatorEpochError struct {
 	ProducerID       int64
 	CoordinatorEpoch int32 // of the refused marker

@@ -6,51 +6,53 @@ import "time"
 // and on the goroutine of an append: it must return quickly and must not call the log. Nothing in the package depends on
 // an event being observed.
 type Events struct {
-	// PartialBatch tells that recovery cut a torn or corrupt tail, or what stood behind records that were lost.
+	// PartialBatch reports that recovery cut off a torn or corrupt tail, or what followed records that were
+	// lost.
 	PartialBatch func(PartialBatchEvent)
-	// DamagedBatch tells that recovery found damage in what was flushed and kept it.
+	// DamagedBatch reports that recovery found damage in flushed data and left it in place.
 	DamagedBatch func(DamagedBatchEvent)
-	// Split tells that Open split a segment whose offsets did not fit its indexes.
+	// Split reports that Open split a segment whose offsets did not fit its indexes.
 	Split func(SplitEvent)
-	// SetAside tells that Open found a damaged file, kept a copy of it and made it again.
+	// SetAside reports that Open found a damaged file, kept a copy of it and rebuilt it.
 	SetAside func(SetAsideEvent)
-	// DamagedIndex tells, once for each index file of an opened log, that it cannot be used: reads find their way without it,
+	// DamagedIndex reports, once for each index file of an opened log, that it cannot be used: reads work without it,
 	// more slowly.
 	DamagedIndex func(DamagedIndexEvent)
-	// LogEndBehind tells that a log ends below the recovery point or the high watermark it was opened with, as when its
-	// files were removed.
+	// LogEndBehind reports that a log ends below the recovery point or the high watermark it was opened with, as when
+	// its files were removed.
 	LogEndBehind func(LogEndBehindEvent)
-	// Rolled tells that a new active segment was started.
+	// Rolled reports that a new active segment was started.
 	Rolled func(RolledEvent)
-	// RollFlushed tells that the background flush of a sealed segment ended.
+	// RollFlushed reports that the background flush of a sealed segment has finished.
 	RollFlushed func(RollFlushedEvent)
-	// Retired tells that a segment left the log.
+	// Retired reports that a segment was removed from the log.
 	Retired func(RetiredEvent)
-	// FutureTimestamp tells that time retention keeps a segment because a record's timestamp lies in the future.
+	// FutureTimestamp reports that time retention keeps a segment because a record's timestamp lies in the
+	// future.
 	FutureTimestamp func(FutureTimestampEvent)
-	// Failed tells, once for each opened log, that the log refuses appends from now on.
+	// Failed reports, once for each opened log, that the log refuses appends from now on.
 	Failed func(FailedEvent)
-	// CloseFailed tells of an error while closing that Close does not return, since the next Open repairs it.
+	// CloseFailed reports an error while closing that Close does not return, since the next Open repairs it.
 	CloseFailed func(FailedEvent)
 }
 
 // PartialBatchEvent describes a cut in recovery.
 type PartialBatchEvent struct {
 	File     string // the segment's file
-	Position int64  // where it was cut, in bytes
+	Position int64  // where the file was cut, in bytes
 	Cut      int64  // bytes that were cut off; 0 if the file ends there and only later segments were removed
 	Offset   int64  // the log end after the cut
 	Reason   error  // why the batch at Position was refused
 
-	// LostBatches are the whole batches, with right checksums, that went with the cut, in this file and in later segments.
-	// After a power cut they are what the disk wrote ahead of a batch that it lost, and nobody was promised them. Without
-	// one they are records that damage before them has cost.
+	// LostBatches is the number of whole batches with valid checksums that were lost with the cut, in this file and in
+	// later segments. After a power cut they are what the disk wrote ahead of a batch that it lost, and none of them
+	// was acknowledged. Otherwise they are records lost to damage before them.
 	LostBatches int
 	LostBytes   int64 // of these
 	LostOffsets int64 // that these held
 }
 
-// DamagedBatchEvent describes damage in flushed data, which stays where it is and which reads report.
+// DamagedBatchEvent describes damage in flushed data. It is left in place, and reads report it.
 type DamagedBatchEvent struct {
 	File     string
 	Position int64
@@ -66,10 +68,10 @@ type SplitEvent struct {
 	Bytes int64   // of all of them
 }
 
-// SetAsideEvent describes a damaged file that was made again.
+// SetAsideEvent describes a damaged file that was rebuilt.
 type SetAsideEvent struct {
 	File   string
-	Kept   string // where a copy of what it was is kept
+	Kept   string // where a copy of the damaged file is kept
 	Reason error  // what is wrong with it
 }
 
@@ -79,12 +81,12 @@ type DamagedIndexEvent struct {
 	Err  error
 }
 
-// LogEndBehindEvent describes a log that is shorter than what was said to be flushed, or to be visible.
+// LogEndBehindEvent describes a log that ends below the offset reported as flushed, or as visible.
 type LogEndBehindEvent struct {
 	Dir           string
 	LogEnd        int64
-	RecoveryPoint int64 // what was said to be flushed
-	HighWatermark int64 // what was said to be visible
+	RecoveryPoint int64 // offset reported as flushed
+	HighWatermark int64 // offset reported as visible
 }
 
 // RolledEvent describes a roll.
@@ -99,10 +101,10 @@ type RollFlushedEvent struct {
 	Dir  string
 	Base int64 // everything below it is durable if Err is nil
 	Took time.Duration
-	Err  error // also when it is tried again later; Failed tells what is final
+	Err  error // also when it is retried later; Failed reports what is final
 }
 
-// RetiredEvent describes a segment that left the log.
+// RetiredEvent describes a segment that was removed from the log.
 type RetiredEvent struct {
 	Dir    string
 	Base   int64
@@ -118,7 +120,7 @@ type FutureTimestampEvent struct {
 	Now       int64 // ms
 }
 
-// FailedEvent describes a log that stopped taking appends.
+// FailedEvent describes a log that no longer accepts appends.
 type FailedEvent struct {
 	Dir string
 	Err error

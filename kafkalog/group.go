@@ -12,25 +12,25 @@ import (
 // NextOffset as [GroupItem.At] lets the log choose the offset.
 const NextOffset int64 = math.MinInt64
 
-// GroupItem is one batch of [Log.AppendGroup] and what became of it.
+// GroupItem is one batch of [Log.AppendGroup] and its result.
 type GroupItem struct {
 	Batch   batch.Batch
 	Options AppendOptions
-	// At is the offset of an append as by [Log.AppendAt], or [NextOffset].
+	// At is the offset to append at, as for [Log.AppendAt], or [NextOffset].
 	At int64
 	// Verbatim leaves the bytes of Batch alone, as [Log.AppendVerbatim] does.
 	Verbatim bool
 
-	// Result and Err are set by the call. They are those that the single append would have returned.
+	// Result and Err are set by the call. They are what a single append would have returned.
 	Result Appended
 	Err    error
 }
 
-// AppendGroup appends batches in order, under the log's lock as a whole, and writes neighbours in one go. Every item
-// gets its own result or error, as if appended alone one after the other; only a failed write takes all batches with it
-// that were written in the same go. The items may come from different callers: none of them waits for another's turn.
-// Items with an offset of their own are one sequence: behind one that could not be appended the others fail with its error, since
-// they would leave a hole in its place. One that lies below the log end is no such failure.
+// AppendGroup appends batches in order, under the log's lock as a whole, and writes adjacent batches with one call.
+// Every item gets its own result or error, as if the items had been appended one after the other; only a failed write
+// fails all batches of the same call. The items may come from different callers: none of them waits for another's turn.
+// Items with an offset of their own are one sequence: behind one that could not be appended the others fail with its
+// error, since they would leave a hole in its place. One that lies below the log end is no such failure.
 //
 // If the configuration asks for a flush, one covers all; its failure is the error of every item that was appended.
 func (l *Log) AppendGroup(items []GroupItem) {

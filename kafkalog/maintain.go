@@ -17,8 +17,8 @@ type retiredFile struct {
 	deadline int64 // ms
 }
 
-// DueDeletions are files that left the log long enough ago. They are the caller's to delete; [Log.RestoreDeletions]
-// gives back what could not be. The zero value is empty.
+// DueDeletions are files of removed segments whose deletion delay has passed. The caller deletes them;
+// [Log.RestoreDeletions] returns those that could not be deleted. The zero value is empty.
 type DueDeletions struct {
 	files []retiredFile
 }
@@ -26,8 +26,8 @@ type DueDeletions struct {
 // Len returns the number of files.
 func (d *DueDeletions) Len() int { return len(d.files) }
 
-// Delete unlinks the files. What could not be unlinked stays in d, and the first failure is returned. A file that is
-// gone already is no failure. Reads that hold a file go on. It needs no lock of the log.
+// Delete unlinks the files. What could not be unlinked stays in d, and the first failure is returned. A file that no
+// longer exists is not an error. Reads that hold a file continue. It takes no lock of the log.
 func (d *DueDeletions) Delete() error {
 	var first error
 	d.files = slices.DeleteFunc(d.files, func(f retiredFile) bool {
@@ -40,9 +40,9 @@ func (d *DueDeletions) Delete() error {
 	return first
 }
 
-// Maintain does what is due: it flushes if the flush policy says so, writes a log start that waited long enough, and
-// unlinks the files of segments that left the log. It returns the first failure, and the one after which the log takes
-// no appends. [Log.MaintenanceDelay] says when to call it. It blocks on the device.
+// Maintain does what is due: it flushes if the flush policy requires it, writes a log start that has waited long
+// enough, and unlinks the files of removed segments. It returns the first failure, and the one after which the log
+// accepts no appends. [Log.MaintenanceDelay] says when to call it. It blocks on the device.
 func (l *Log) Maintain(now time.Time) error {
 	due, err := l.MaintainDeferringDeletions(now)
 	if err != nil {
@@ -53,7 +53,7 @@ func (l *Log) Maintain(now time.Time) error {
 	return err
 }
 
-// MaintainDeferringDeletions is [Log.Maintain], but hands out the files that are due instead of unlinking them. After an
+// MaintainDeferringDeletions is [Log.Maintain], but returns the files that are due instead of unlinking them. After an
 // error they stay with the log.
 func (l *Log) MaintainDeferringDeletions(now time.Time) (DueDeletions, error) {
 	if err := l.open(); err != nil || l.fenced.Load() {
@@ -86,7 +86,8 @@ func (l *Log) MaintainDeferringDeletions(now time.Time) (DueDeletions, error) {
 	return l.TakeDueDeletions(now), nil
 }
 
-// TakeDueDeletions hands out the files whose time has come. A second call at the same time returns none.
+// TakeDueDeletions returns the files that are due and no longer tracks them: a second call at the same
+// time returns none.
 func (l *Log) TakeDueDeletions(now time.Time) DueDeletions {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,7 +103,7 @@ func (l *Log) TakeDueDeletions(now time.Time) DueDeletions {
 	return due
 }
 
-// RestoreDeletions gives back files that were not deleted. They are due again at notBefore.
+// RestoreDeletions returns files that were not deleted to the log. They are due again at notBefore.
 func (l *Log) RestoreDeletions(rest DueDeletions, notBefore time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,8 +113,8 @@ func (l *Log) RestoreDeletions(rest DueDeletions, notBefore time.Time) {
 	}
 }
 
-// MaintenanceDelay returns how long [Log.Maintain] has nothing to do, 0 if it is due, and false if it will not have
-// anything to do before the log changes.
+// MaintenanceDelay returns how long until [Log.Maintain] has something to do, 0 if it is due, and false if there is
+// nothing to do until the log changes.
 func (l *Log) MaintenanceDelay(now time.Time) (time.Duration, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,15 +9,15 @@ import (
 	"github.com/tidemark-io/tidemark/batch"
 )
 
-// Origin says who wrote a batch that is appended, and with that what is checked.
+// Origin says who wrote an appended batch, and thereby what is checked.
 type Origin int8
 
 const (
-	// Client is a producer. Epoch and sequence have to be right, and a batch that is already stored is recognised.
+	// Client is a producer. Epoch and sequence must be valid, and a batch that is already stored is recognised.
 	Client Origin = 0
 	// Replication is the partition's leader, which has checked everything. Nothing is refused.
 	Replication Origin = 1
-	// Coordinator is a group or transaction coordinator. The epoch has to be right; there are no sequences.
+	// Coordinator is a group or transaction coordinator. The epoch must be valid; there are no sequences.
 	Coordinator Origin = 2
 )
 
