@@ -5,11 +5,12 @@ import (
 	"fmt"
 )
 
-// Admit waits until there is room for a number of records with so many bytes of payload in all. Callers are served in the
-// order in which they came, and nobody is overtaken (WAL-10). The caller releases the admission once it has submitted. An
-// error is the context's or the engine's.
+// Admit waits until there is room for the given number of records with that many bytes of payload in total. Callers are
+// served first come, first served (WAL-10). The caller releases the admission once it has submitted. An error is the
+// context's or the engine's.
 //
-// Admission comes before offsets are taken, so that a caller may wait for room without a lock and place records under one:
+// Admission precedes the assignment of offsets, so that a caller may wait for room without holding a lock and then
+// submit records under one:
 //
 //	a, err := engine.Admit(ctx, 1, len(payload))
 //	...
@@ -26,7 +27,8 @@ func (e *Engine) Admit(ctx context.Context, records, bytes int) (*Admission, err
 	return &Admission{gate: e.gate, left: need}, nil
 }
 
-// TryAdmit is [Engine.Admit] for a caller that does not wait: [ErrOverCapacity] if there is no room now, or somebody waits.
+// TryAdmit is [Engine.Admit] without waiting: it returns [ErrOverCapacity] if there is no room now, or if other callers
+// are waiting.
 func (e *Engine) TryAdmit(records, bytes int) (*Admission, error) {
 	need := admissionBytes(records, bytes)
 	if err := e.gate.tryEnter(need); err != nil {
@@ -94,7 +96,7 @@ func (s *Stream) Append(ctx context.Context, count int32, payload []byte) (base 
 	return ack.Base(), ack.Wait(ctx)
 }
 
-// Ack is a record that was submitted.
+// Ack is the handle of a submitted record.
 type Ack struct {
 	stream *Stream
 	record Record
@@ -108,10 +110,12 @@ func (a *Ack) Base() int64 { return a.record.Base }
 // End is the offset behind the record's last row.
 func (a *Ack) End() int64 { return a.record.End() }
 
-// Done is closed when the record is durable, or its outcome is known to be unknown.
+// Done is closed when the record is durable, or when the engine has failed and the outcome is
+// unknown.
 func (a *Ack) Done() <-chan struct{} { return a.done }
 
-// Err is nil if the record is durable, otherwise an error that matches [ErrWALFailed]. It may be asked once Done is closed.
+// Err is nil if the record is durable, otherwise an error that matches [ErrWALFailed]. It may be called once Done is
+// closed.
 func (a *Ack) Err() error { return a.err }
 
 // Wait waits for Done and returns Err, or the context's error if it ends first.

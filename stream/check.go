@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// CheckOptions say what [Check] looks at.
+// CheckOptions say what [Check] verifies.
 type CheckOptions struct {
 	// Catalog is the metadata: a [catalog.Catalog], or anything else that has a view.
 	Catalog interface{ View() catalog.View }
@@ -22,8 +22,8 @@ type CheckOptions struct {
 	// Deep reads every record, of data objects and of the write-ahead logs, where otherwise only headers and indexes are
 	// read.
 	Deep bool
-	// Verify, if set, is asked by a deep check about every record of the data objects: its payload may have a checksum of
-	// its own. The payload is valid during the call. Several calls may run at the same time.
+	// Verify, if set, is called by a deep check for every record of the data objects: its payload may have a checksum
+	// of its own. The payload is valid during the call. Calls may be concurrent.
 	Verify func(Record) error
 	// Overdue is how old the mark of a destroyed object may be; the default is an hour more than the default grace.
 	Overdue time.Duration
@@ -36,28 +36,28 @@ type Severity string
 const (
 	// Damage is records that cannot be read or recovered, or metadata that contradicts itself.
 	Damage Severity = "damage"
-	// Waste is bytes that nothing needs and that nobody will remove by itself soon.
+	// Waste is bytes that nothing needs and that will not be removed automatically any time soon.
 	Waste Severity = "waste"
 )
 
-// FindingKind is a rule that is broken.
+// FindingKind names a rule that is violated.
 type FindingKind string
 
-// What [Check] finds. All are [Damage] but those that say otherwise.
+// What [Check] finds. All are [Damage] unless stated otherwise.
 const (
-	// FoundBadStream is a row of a stream that makes no sense: its start above its end, its epochs out of order.
+	// FoundBadStream is an inconsistent row of a stream: its start above its end, or its epochs out of order.
 	FoundBadStream FindingKind = "bad stream"
 	// FoundBadNode is a stream that is open on a node that metadata does not know, or a log that does not begin at a window.
 	FoundBadNode FindingKind = "bad node"
 	// FoundHole is offsets of a stream that no object holds, FoundOverlap such that two hold (M-INV).
 	FoundHole    FindingKind = "hole"
 	FoundOverlap FindingKind = "overlap"
-	// FoundNotCommitted is an object in use whose id is reserved, or was never given out.
+	// FoundNotCommitted is an object in use whose id is only reserved, or was never assigned.
 	FoundNotCommitted FindingKind = "object not committed"
-	// FoundBadMark is a mark of a destroyed object that makes no sense: the object is in use or reserved, is marked twice, was
-	// never given out, or its bytes are to be kept.
+	// FoundBadMark is an inconsistent mark of a destroyed object: the object is in use or reserved, is marked twice,
+	// was never assigned, or its bytes are to be kept.
 	FoundBadMark FindingKind = "bad mark"
-	// FoundOverdue is a destroyed object that should be gone: [Waste].
+	// FoundOverdue is a destroyed object that should have been deleted: [Waste].
 	FoundOverdue FindingKind = "deletion overdue"
 
 	// FoundMissingObject is an object in use, or a component of a composite in use, that the store does not have.
@@ -73,24 +73,25 @@ const (
 	FoundBadRecord FindingKind = "bad record"
 	// FoundOrphan is an object that nothing refers to (GC-6): [Waste].
 	FoundOrphan FindingKind = "orphan"
-	// FoundFutureObject is an object whose id was never given out: metadata went back in time.
+	// FoundFutureObject is an object whose id was never assigned: metadata went back in time.
 	FoundFutureObject FindingKind = "object of the future"
 
-	// FoundUnknownKey is a key of a log that is none of the forms known (KEY-1).
+	// FoundUnknownKey is a key of a log that has none of the known forms (KEY-1).
 	FoundUnknownKey FindingKind = "unknown key"
 	// FoundForeignLog is a log of a node that metadata does not know.
 	FoundForeignLog FindingKind = "log of an unknown node"
-	// FoundFutureEpoch is an object of an epoch that was never given out: metadata went back in time.
+	// FoundFutureEpoch is an object of an epoch that was never assigned: metadata went back in time.
 	FoundFutureEpoch FindingKind = "epoch of the future"
 	// FoundLeftover is an object of an epoch that ended and is committed: [Waste].
 	FoundLeftover FindingKind = "leftover of an old epoch"
-	// FoundSalvaged is what a recovery has kept of a damaged log: [Waste], see [SalvagedLogs].
+	// FoundSalvaged is an object that a recovery kept of a damaged log: [Waste], see
+	// [SalvagedLogs].
 	FoundSalvaged FindingKind = "kept of a damaged log"
 	// FoundBadWAL is an object of a log whose header or frames are not what was written (WOB-1 to WOB-3, FRM-2).
 	FoundBadWAL FindingKind = "bad WAL object"
 	// FoundBadTrim is a trim offset that is lower than an earlier one (WOB-3).
 	FoundBadTrim FindingKind = "bad trim offset"
-	// FoundWALGap is a window without an object that cannot be under way any more (WAL-16).
+	// FoundWALGap is a window without an object, whose PUT can no longer be in flight (WAL-16).
 	FoundWALGap FindingKind = "gap in the WAL"
 	// FoundBadRecovery is records of a log that do not continue their stream: recovery would fail (WAL-29). Deep checks find
 	// it.
@@ -106,7 +107,7 @@ func (k FindingKind) severity() Severity {
 	return Damage
 }
 
-// Finding is a broken rule, and where.
+// Finding is a violated rule, and where it is violated.
 type Finding struct {
 	Kind     FindingKind
 	Severity Severity
@@ -138,12 +139,12 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s%s: %s", f.Severity, f.Kind, where, f.Detail)
 }
 
-// Check holds metadata, data objects and write-ahead logs against each other and yields what is wrong, as it is found. It
-// changes nothing. A healthy store yields nothing, also while nodes write to it.
+// Check verifies metadata, data objects and write-ahead logs against each other and yields what is wrong, as it is
+// found. It changes nothing. A healthy store yields nothing, even while nodes write to it.
 //
-// The memory that it takes grows with the metadata and with the number of objects in one node's log, not with the data: of
-// records it holds 16 index entries' or one WAL object's. An error, of a store or the context's, is yielded last: the check
-// is not complete then.
+// Its memory use grows with the metadata and with the number of objects in one node's log, not with the data: it holds
+// the records of at most 16 index entries or of one WAL object. An error, of a store or the context's, is yielded last:
+// the check is then incomplete.
 func Check(ctx context.Context, o CheckOptions) iter.Seq2[Finding, error] {
 	if o.Namespace == "" {
 		o.Namespace = DefaultNamespace

@@ -10,10 +10,10 @@ import (
 	"github.com/tidemark-io/tidemark/objstore"
 )
 
-// ObjectTakenError is a data object that is there already with other bytes, under an id that was given out for a new one. The
-// ids of a metadata log are never given out twice, so another one does that for the same bucket: a copy of it that was opened
-// elsewhere, or one that went back in time. The object is left as it is. The error matches [ErrEngineFailed]: the engine
-// stops; the WAL has the data.
+// ObjectTakenError is a data object that already exists with different bytes, under an id that was assigned to a new
+// one. A metadata log never assigns an id twice, so a second one is assigning ids for the same bucket: a copy that was
+// opened elsewhere, or one that went back in time. The object is left unchanged. The error matches [ErrEngineFailed]:
+// the engine stops; the WAL has the data.
 type ObjectTakenError struct {
 	Key string
 }

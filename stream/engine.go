@@ -18,7 +18,8 @@ import (
 //	                                                                    |
 //	Fetch  <-- log cache, block cache, data objects <-- catalog <-- uploader --> trim and delete of the WAL
 //
-// It is safe for concurrent use. An engine that has failed acknowledges nothing more, see [Engine.Err].
+// It is safe for concurrent use. An engine that has failed acknowledges nothing any more, see
+// [Engine.Err].
 type Engine struct {
 	options Options
 	node    catalog.Node
@@ -46,13 +47,13 @@ type Engine struct {
 	}
 }
 
-// Node returns the node and the epoch that the engine runs under.
+// Node returns the node and the epoch under which the engine runs.
 func (e *Engine) Node() catalog.Node { return e.node }
 
-// Err is why the engine takes no appends, nil while it does. After a failure it matches [ErrWALFailed], and besides that
-// [ErrFenced] if another process has taken the node over, or [ErrEngineFailed] if an invariant is broken. What was not
-// acknowledged then may or may not be found by recovery. The owner closes the engine and opens another one, which gets a
-// new epoch. After [Engine.Close] of a sound engine it matches [ErrClosed].
+// Err returns why the engine accepts no appends, nil while it does. After a failure it matches [ErrWALFailed], and also
+// [ErrFenced] if another process has taken the node over, or [ErrEngineFailed] if an invariant is broken. Recovery may
+// or may not find what was not acknowledged. The owner closes the engine and opens another one, which gets a new epoch.
+// After [Engine.Close] of a healthy engine it matches [ErrClosed].
 func (e *Engine) Err() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -102,8 +103,8 @@ func (e *Engine) refusal(err error) error {
 	return e.Err()
 }
 
-// CreateStreams makes count streams, closed and empty, with consecutive ids, and returns the first. See
-// [catalog.Catalog.CreateStreams].
+// CreateStreams creates count streams, closed and empty, with consecutive ids, and returns the first.
+// See [catalog.Catalog.CreateStreams].
 func (e *Engine) CreateStreams(ctx context.Context, count int) (first catalog.StreamID, err error) {
 	if err := e.usable(); err != nil {
 		return 0, err
@@ -112,9 +113,9 @@ func (e *Engine) CreateStreams(ctx context.Context, count int) (first catalog.St
 	return first, e.refusal(err)
 }
 
-// OpenStream makes this node the owner of a stream under an epoch above all its earlier ones, and returns it. To open one
-// that is open here in that epoch returns it again. Errors are those of [catalog.Catalog.OpenStream], and the engine's; one that
-// another caller closes meanwhile is [catalog.ErrStreamFenced].
+// OpenStream makes this node the owner of a stream under an epoch above all its earlier ones, and returns it. Opening
+// one that is already open here in that epoch returns it again. Errors are those of [catalog.Catalog.OpenStream], and
+// the engine's; a stream that another caller closes meanwhile is [catalog.ErrStreamFenced].
 func (e *Engine) OpenStream(ctx context.Context, id catalog.StreamID, epoch int64) (*Stream, error) {
 	if err := e.usable(); err != nil {
 		return nil, err
@@ -163,8 +164,9 @@ func (e *Engine) openStreams() []*Stream {
 	return slices.Collect(maps.Values(e.mu.streams))
 }
 
-// DeleteStream deletes a stream that is closed, at the epoch of its last opening (STR-6). Its objects go when they hold
-// nothing else. One that does not exist is no error. Errors are those of [catalog.Catalog.DeleteStream], and the engine's.
+// DeleteStream deletes a stream that is closed, at the epoch of its last opening (STR-6). Its objects are removed when
+// they hold nothing else. A stream that does not exist is not an error. Errors are those of
+// [catalog.Catalog.DeleteStream], and the engine's.
 func (e *Engine) DeleteStream(ctx context.Context, id catalog.StreamID, epoch int64) error {
 	if err := e.usable(); err != nil {
 		return err
@@ -206,11 +208,11 @@ func (e *Engine) background(work func()) {
 }
 
 // Close ends the engine cleanly (3.11): it refuses appends, waits for those that were submitted, uploads and commits
-// everything, closes the streams, and notes in the catalog that nothing is left to recover. Every goroutine of the engine
-// has ended when it returns, whatever it returns.
+// everything, closes the streams, and records in the catalog that nothing is left to recover. Every goroutine of the
+// engine has ended when it returns, with or without an error.
 //
-// When ctx ends first, or the engine has failed, the engine ends as by a crash: what was acknowledged is in the WAL, and
-// the next [Open] recovers it. Close returns why, once; calls after the first one wait for it and return nil.
+// If ctx ends first, or the engine has failed, the engine stops as in a crash: what was acknowledged is in the WAL, and
+// the next [Open] recovers it. The first call returns the reason; later calls wait for it and return nil.
 func (e *Engine) Close(ctx context.Context) error {
 	e.mu.Lock()
 	if e.mu.closing {

@@ -5,30 +5,31 @@ import (
 	"fmt"
 )
 
-// ErrCorrupt is what bytes fail with that are not what was written.
+// ErrCorrupt is returned for bytes that are not what was written.
 var ErrCorrupt = errors.New("corrupt object")
 
-// Refusals of what a caller hands in.
+// Errors for invalid arguments.
 var (
-	// ErrLinkRecord is a record with a negative count, which other products write and this one does not (REC-1).
+	// ErrLinkRecord is a record with a negative count, which other products write and this one does not support
+	// (REC-1).
 	ErrLinkRecord = errors.New("link records are not supported")
 	// ErrBadCount is a record that covers no rows, or rows beyond the last offset (REC-5).
 	ErrBadCount = errors.New("bad record count")
 	// ErrRecordTooLarge is a record whose frame would not fit into a window (FRM-4).
 	ErrRecordTooLarge = errors.New("record is too large")
-	// ErrOrdering is records or blocks that do not follow each other as their place demands.
+	// ErrOrdering is records or blocks that are not in the required order.
 	ErrOrdering = errors.New("records are out of order")
 )
 
-// CorruptError says where an object is not what it must be. It matches [ErrCorrupt].
+// CorruptError says where an object is corrupt. It matches [ErrCorrupt].
 type CorruptError struct {
 	// Object is the object's key or file name.
 	Object string
 	// Position is where in the object, in bytes.
 	Position int64
-	// What is the field or check that failed.
+	// What names the field or check that failed.
 	What string
-	// Want and Got are what the field must be and is; both may be empty.
+	// Want and Got are the expected and actual values of the field; both may be empty.
 	Want, Got string
 }
 
@@ -43,8 +44,8 @@ func (e *CorruptError) Error() string {
 // Is matches [ErrCorrupt].
 func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 
-// VersionError is a format of a version that this code does not know, or does not take in this place. The bytes are left
-// as they are.
+// VersionError is a format version that this code does not know, or does not accept in this place. The bytes are left
+// unchanged.
 type VersionError struct {
 	// Object is the object's key or file name.
 	Object string
@@ -52,7 +53,7 @@ type VersionError struct {
 	Position int64
 	// Format is what has the version: "record", "WAL object".
 	Format string
-	// Found is the version in the object, Known what this code takes.
+	// Found is the version in the object, Known what this code accepts.
 	Found, Known string
 }
 
@@ -61,7 +62,7 @@ func (e *VersionError) Error() string {
 		e.Object, e.Position, e.Format, e.Found, e.Known)
 }
 
-// UnknownKeyError is a key below a node's prefix that is none of the forms known (KEY-1).
+// UnknownKeyError is a key below a node's prefix that has none of the known forms (KEY-1).
 type UnknownKeyError struct {
 	Key string
 	// Want is the form that it should have.

@@ -9,32 +9,36 @@ import (
 // Events receives what happens in an [Engine]. Every field may be nil. A callback may run on the goroutine that
 // acknowledges appends: it must return quickly and must not call the engine. Nothing depends on an event being observed.
 type Events struct {
-	// Opened tells that the engine takes appends.
+	// Opened reports that the engine accepts appends.
 	Opened func(OpenedEvent)
-	// Recovered tells that the log of an older epoch, of this node or of one that it took over, was ended and committed.
+	// Recovered reports that the log of an older epoch, of this node or of one that it took over, was ended and
+	// committed.
 	Recovered func(RecoveredEvent)
-	// Acknowledged tells that a WAL object, and all before it, is stored.
+	// Acknowledged reports that a WAL object, and all before it, is stored.
 	Acknowledged func(AcknowledgedEvent)
-	// PutRetried tells that the outcome of a PUT of the WAL is not known, and that it is tried again.
+	// PutRetried reports that the outcome of a PUT of the WAL is unknown, and that it will be
+	// retried.
 	PutRetried func(PutRetriedEvent)
-	// WALDeleted tells of WAL objects that are covered and gone.
+	// WALDeleted reports WAL objects that were covered and have been deleted.
 	WALDeleted func(WALDeletedEvent)
-	// WALDeleteFailed tells that WAL objects could not be removed; that is tried again.
+	// WALDeleteFailed reports that WAL objects could not be deleted; this is retried.
 	WALDeleteFailed func(FailedEvent)
-	// Uploaded tells that a block of the log cache is committed, UploadRetried that a step of an upload is tried again.
+	// Uploaded reports that a block of the log cache is committed, UploadRetried that a step of an upload will be
+	// retried.
 	Uploaded      func(UploadedEvent)
 	UploadRetried func(UploadRetriedEvent)
-	// ReadRetried tells that the data store failed for now under a read, which is tried again.
+	// ReadRetried reports that the data store failed temporarily during a read, which will be
+	// retried.
 	ReadRetried func(StoreRetriedEvent)
-	// Compacted tells of a commit that replaced objects by others. CompactionRetried tells that a call of the data store is
-	// made again, CompactionFailed of a round that will be tried again, and of an object that was found to be damaged and is
-	// left out for a while.
+	// Compacted reports a commit that replaced objects by others. CompactionRetried reports that a call of the data
+	// store will be retried, CompactionFailed a round that will be retried, or an object that was found to be damaged
+	// and is excluded for a while.
 	Compacted         func(CompactedEvent)
 	CompactionRetried func(StoreRetriedEvent)
 	CompactionFailed  func(FailedEvent)
-	// Cleaned tells of a round of the cleaner that did something.
+	// Cleaned reports a round of the cleaner that did something.
 	Cleaned func(CleanedEvent)
-	// Failed tells, once, that the engine takes no appends from now on: close it, and open it again under a new epoch.
+	// Failed reports, once, that the engine accepts no appends from now on: close it, and reopen it under a new epoch.
 	Failed func(FailedEvent)
 }
 
@@ -49,15 +53,15 @@ type OpenedEvent struct {
 type RecoveredEvent struct {
 	Node     catalog.Node // whose log it was, and the epoch that ended it
 	Epoch    int64        // the epoch that was ended
-	From, To int64        // logical offsets of the windows that were read; To is where the fence stands
+	From, To int64        // logical offsets of the windows that were read; To is where the fence lies
 	Objects  int          // objects that were read
 	Records  int          // records that were committed, of Bytes payload
 	Bytes    int64
 	Dropped  Dropped
-	// Dead are the keys of objects above the fence, in the order of their windows: the one that should come before them is
-	// missing. A crash leaves such objects when uploads overlap, and then nobody was promised anything of them. But should
-	// somebody have deleted an object of the log, they are all that is left of what came after it: so whoever runs the
-	// engine should be warned of them. They are deleted when the fence is, after [Config.WALFenceRetention].
+	// Dead are the keys of objects above the fence, in the order of their windows: the one that should precede them is
+	// missing. A crash leaves such objects when uploads overlap, and then none of their records was acknowledged. But
+	// if somebody deleted an object of the log, they are all that is left of what followed it, so the operator should
+	// be warned about them. They are deleted when the fence is, after [Config.WALFenceRetention].
 	Dead []string
 	Took time.Duration
 }
@@ -74,10 +78,10 @@ type AcknowledgedEvent struct {
 	Window  int64 // logical offset of its window
 	Records int
 	Bytes   int           // of the frames
-	Waited  time.Duration // since its first record came
+	Waited  time.Duration // since its first record arrived
 }
 
-// PutRetriedEvent describes a PUT that is tried again.
+// PutRetriedEvent describes a PUT that will be retried.
 type PutRetriedEvent struct {
 	Key   string
 	Try   int // from 1

@@ -7,16 +7,16 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// Failover takes over the log of another node that is dead, or thought to be (3.10): it ends the node's epoch, commits what
-// it had acknowledged and not committed, closes its streams so that any node can open them, and notes that nothing is left
-// to recover. Should the node live after all, it acknowledges nothing that its log has from the fence on, whatever is stored
-// there. It may still tell its callers of what comes before the fence, also after Failover has returned: a reply of the store
-// was on its way, or the process was paused when it came. All of that is committed by then, at the same offsets. When the
-// node comes back it begins a higher epoch (WAL-34).
+// Failover takes over the log of another node that is dead, or presumed dead (3.10): it ends the node's epoch, commits
+// what it had acknowledged but not committed, closes its streams so that any node can open them, and records that
+// nothing is left to recover. If the node is alive after all, it acknowledges nothing in its log from the fence
+// onwards, whatever is stored there. It may still acknowledge appends that precede the fence, even after Failover has
+// returned: a reply of the store was in flight, or the process was paused when the reply arrived. All of these are
+// committed by then, at the same offsets. When the node comes back it begins a higher epoch (WAL-34).
 //
-// Of several nodes that take over the same one, one wins; the others get [catalog.ErrNodeEpochMismatch]. Failover may be
-// repeated after an error, here or on another node, and when there is nothing to take over. Other errors are those of
-// [Open]. A node that the catalog does not know is [catalog.ErrNodeEpochMismatch] too.
+// If several nodes take over the same one, one of them wins; the others get [catalog.ErrNodeEpochMismatch]. Failover
+// may be repeated after an error, here or on another node, and also when there is nothing to take over. Other errors
+// are those of [Open]. A node that the catalog does not know is [catalog.ErrNodeEpochMismatch] too.
 func (e *Engine) Failover(ctx context.Context, dead catalog.NodeID) error {
 	if err := e.usable(); err != nil {
 		return err

@@ -7,28 +7,30 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// What calls of an [Engine] and its streams fail with, besides the errors of stores and of the catalog.
+// Errors that calls of an [Engine] and its streams return, besides those of the stores and of the
+// catalog.
 var (
-	// ErrWALFailed is a log that acknowledges nothing more (WAL-11). The outcome of what was not acknowledged is unknown:
-	// recovery may find it, and its offsets are spent. The engine must be closed and opened again under a new epoch.
+	// ErrWALFailed is a log that acknowledges nothing any more (WAL-11). The outcome of unacknowledged appends is
+	// unknown: recovery may find them, and their offsets are not reused. The engine must be closed and reopened under a
+	// new epoch.
 	ErrWALFailed = errors.New("write-ahead log has failed")
 	// ErrFenced is an engine whose node runs under a newer epoch elsewhere (UP-5). The engine's error matches
 	// [ErrWALFailed] too, since nothing more is acknowledged.
 	ErrFenced = errors.New("node has been taken over")
-	// ErrEngineFailed is an engine that met a broken invariant, or metadata that refuse what must be right (UP-6). Nothing
-	// more is acknowledged; the log keeps what was.
+	// ErrEngineFailed is an engine that found a broken invariant, or whose metadata refused a request that must be
+	// valid (UP-6). It acknowledges nothing any more; the log keeps what was acknowledged.
 	ErrEngineFailed = errors.New("stream engine has failed")
-	// ErrClosed is an engine or a stream that was closed, or is being closed.
+	// ErrClosed is an engine or a stream that has been closed, or is being closed.
 	ErrClosed = errors.New("stream is closed")
-	// ErrOverCapacity is an append that would have to wait for room when its caller asked not to wait (WAL-9). Nothing was
-	// changed.
+	// ErrOverCapacity is an append that would have to wait for room although its caller asked not to wait (WAL-9).
+	// Nothing was changed.
 	ErrOverCapacity = errors.New("write-ahead log is over its capacity")
 	// ErrOffsetOutOfRange is an offset outside the stream: see [*OffsetRangeError].
 	ErrOffsetOutOfRange = errors.New("offset is out of range")
 )
 
-// WALFencedError is a log that met another writer's object in its next window: a newer epoch of the node has taken over.
-// It matches [ErrWALFailed] and [ErrFenced].
+// WALFencedError is a log that found another writer's object in its next window: a newer epoch of the node has taken
+// over. It matches [ErrWALFailed] and [ErrFenced].
 type WALFencedError struct {
 	// Key is the object's key.
 	Key string
@@ -57,12 +59,12 @@ func (e *OffsetRangeError) Error() string {
 // Is matches [ErrOffsetOutOfRange].
 func (e *OffsetRangeError) Is(target error) bool { return target == ErrOffsetOutOfRange }
 
-// EpochTakenError is an epoch that metadata gave out although objects of it, or of a later one, exist: metadata went back
-// in time, as after a restore from an old backup. [Open] refuses it and changes nothing (3.6 step 1).
+// EpochTakenError is an epoch that metadata assigned although objects of it, or of a later one, exist: metadata went
+// back in time, as after a restore from an old backup. [Open] refuses it and changes nothing (3.6 step 1).
 type EpochTakenError struct {
 	// Key is an object of that epoch or a later one.
 	Key string
-	// Epoch is the one that was given out.
+	// Epoch is the one that was assigned.
 	Epoch int64
 }
 
@@ -70,10 +72,10 @@ func (e *EpochTakenError) Error() string {
 	return fmt.Sprintf("node epoch %d is taken: there is an object %q; metadata are older than the write-ahead log", e.Epoch, e.Key)
 }
 
-// WALGapError is a log that lacks an object which must have been there: one so far behind a later one that it cannot have
-// been under way (WAL-16). [Open] refuses it; it places nothing and deletes nothing.
+// WALGapError is a log that lacks an object which must have existed: one so far behind a later one that its PUT cannot
+// have been in flight (WAL-16). [Open] refuses such a log; it writes nothing and deletes nothing.
 type WALGapError struct {
-	// Want is the key of the object that is missing, Next that of the next one that is there.
+	// Want is the key of the missing object, Next that of the next one that exists.
 	Want, Next string
 }
 

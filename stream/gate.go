@@ -143,8 +143,8 @@ func (g *gate) admitAndUnlock() {
 	}
 }
 
-// Admission is room for appends that was taken before their offsets are, so that placing them does not wait (WAL-10). It
-// is for one goroutine at a time.
+// Admission is room for appends that is reserved before their offsets are assigned, so that submitting them does not
+// wait (WAL-10). It is for one goroutine at a time.
 type Admission struct {
 	gate *gate
 	left int64
@@ -159,7 +159,7 @@ func (a *Admission) take(bytes int64) bool {
 	return true
 }
 
-// Release gives back what was not used. Calling it again does nothing.
+// Release returns the unused room. Calling it again does nothing.
 func (a *Admission) Release() {
 	if a.left > 0 {
 		a.gate.leave(a.left)

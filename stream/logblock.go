@@ -16,11 +16,11 @@ const recordBookkeeping = 64
 // recordCost is what a record costs in the log cache, in bytes (LC-3).
 func recordCost(r Record) int64 { return int64(r.EncodedLen()) + recordBookkeeping }
 
-// DiscontinuityError is a record that does not begin where its stream ended in the log cache (LC-2). It is a defect of the
-// engine, which takes no appends after it.
+// DiscontinuityError is a record that does not begin where its stream ended in the log cache (LC-2). It is a defect of
+// the engine, which accepts no appends after it.
 type DiscontinuityError struct {
 	Stream catalog.StreamID
-	// Want is the offset where the record must begin, Got where it does.
+	// Want is the offset at which the record must begin, Got the one at which it does.
 	Want, Got int64
 }
 

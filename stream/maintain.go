@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// Upload returns when everything that was acknowledged before the call is in committed objects. Calls that come together
-// are served by one upload. After a context error the upload goes on.
+// Upload returns when everything that was acknowledged before the call is in committed objects. Concurrent calls are
+// served by one upload. After a context error the upload continues.
 func (e *Engine) Upload(ctx context.Context) error {
 	if err := e.usable(); err != nil {
 		return err
@@ -14,9 +14,9 @@ func (e *Engine) Upload(ctx context.Context) error {
 	return e.uploader.force(ctx)
 }
 
-// Compact runs a round of each kind of compaction now, besides those that run by themselves (6.1 to 6.3): over the
-// stream-set objects of the node, until nothing is left to do, and over the objects of each open stream. Errors are those
-// of the stores and of the catalog; what was compacted before one stays so.
+// Compact runs a round of each kind of compaction now, in addition to those in the background (6.1 to 6.3): over the
+// stream-set objects of the node, until nothing is left to do, and over the objects of each open stream. Errors are
+// those of the stores and of the catalog; what was compacted before the error stays compacted.
 func (e *Engine) Compact(ctx context.Context) error {
 	if err := e.usable(); err != nil {
 		return err
@@ -44,8 +44,8 @@ func (e *Engine) compactionFailed(err error) error {
 	return e.refusal(err)
 }
 
-// Clean runs a round of the cleaner now, whoever holds the lease (6.5): it gives up reserved ids whose time has passed, and
-// removes destroyed objects whose grace is over.
+// Clean runs a round of the cleaner now, whoever holds the lease (6.5): it releases reserved ids that have expired, and
+// removes destroyed objects whose grace period is over.
 func (e *Engine) Clean(ctx context.Context) error {
 	if err := e.usable(); err != nil {
 		return err

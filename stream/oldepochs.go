@@ -20,15 +20,15 @@ type CleanLogOptions struct {
 	// Cluster is the cluster's name in the keys, Node the node.
 	Cluster string
 	Node    catalog.NodeID
-	// FenceRetention is how long a fence is kept, [Config.WALFenceRetention]; 0 is the default.
+	// FenceRetention is how long a fence is kept, as [Config.WALFenceRetention]; 0 is the default.
 	FenceRetention time.Duration
 }
 
-// CleanLog removes what older epochs of a node left in a log that was closed, by the node or by [Engine.Failover]: an engine
-// does so while it runs, for its own node and for those that it took over. Who calls it is the one who looks after nodes that
-// do not come back. It looks once, and returns when the fences that it had to keep will be old; the zero time if nothing is
-// left. Of a log that is not closed, or of a node that the catalog does not know, it removes nothing. A node that comes back
-// meanwhile is not harmed: its log is of a higher epoch. Errors are the store's.
+// CleanLog removes the leftovers of older epochs of a node from a log that was closed, by the node or by
+// [Engine.Failover]. A running engine does this for its own node and for those that it took over; CleanLog is for nodes
+// that do not come back. It makes one pass, and returns the time at which the fences that it kept will be old enough;
+// the zero time if nothing is left. It removes nothing from a log that is not closed, or of a node that the catalog
+// does not know. A node that comes back meanwhile is not harmed: its log has a higher epoch. Errors are the store's.
 func CleanLog(ctx context.Context, o CleanLogOptions) (again time.Time, err error) {
 	state, known := o.Catalog.View().Node(o.Node)
 	if !known || state.WALEpoch >= 0 {

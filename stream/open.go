@@ -8,17 +8,19 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// Open begins a new epoch of the node, ends the log of the epoch before it, commits what that one had acknowledged and not
-// committed, and starts the engine (3.6). It does so whatever became of the process that ran the older epoch: should that
-// one still live, what it acknowledges after Open has returned was stored before, and is committed.
+// Open begins a new epoch of the node, ends the log of the previous epoch, commits what that epoch had acknowledged but
+// not committed, and starts the engine (3.6). It does so whatever happened to the process that ran the older epoch: if
+// that process is still alive, anything it acknowledges after Open has returned was stored before the fence, and is
+// committed.
 //
-// Streams that the node had opened are closed then. After a clean [Engine.Close] there is nothing to recover, and Open
-// costs one listing and two calls of the catalog. While a store or the catalog cannot be reached Open waits, as long as ctx
-// allows; ctx has no part in the engine after that.
+// Streams that the node had open are closed in the process. After a clean [Engine.Close] there is nothing to recover,
+// and Open costs one listing and two calls of the catalog. While a store or the catalog cannot be reached Open waits,
+// as long as ctx allows; ctx has no part in the engine after that.
 //
-// It refuses, and changes nothing but the node's epoch: [ErrInvalidOptions]; an [*EpochTakenError]; a log that is not whole:
-// [ErrCorrupt], a [*VersionError], an [*UnknownKeyError], a [*WALGapError], a [*RecoverError]. An error that matches
-// [catalog.ErrNodeEpochMismatch] or [ErrFenced] says that a later Open of the same node has begun.
+// In these cases it fails and changes nothing but the node's epoch: [ErrInvalidOptions]; an [*EpochTakenError]; a log
+// that is incomplete or damaged: [ErrCorrupt], a [*VersionError], an [*UnknownKeyError], a [*WALGapError], a
+// [*RecoverError]. An error that matches [catalog.ErrNodeEpochMismatch] or [ErrFenced] says that a later Open of the
+// same node has begun.
 func Open(ctx context.Context, o Options) (*Engine, error) {
 	o = o.withDefaults()
 	if err := o.check(); err != nil {

@@ -179,7 +179,7 @@ func (c Config) recoverBlock() int64 {
 	return max(min(c.WALRecoverBlock, c.CacheWALSize/(commitsAhead+2)), 1)
 }
 
-// ErrInvalidOptions is what [Open] refuses before it does anything.
+// ErrInvalidOptions is returned by [Open] before it does anything.
 var ErrInvalidOptions = errors.New("invalid options of the stream engine")
 
 // check accepts the options that an engine can run with.

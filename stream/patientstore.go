@@ -39,7 +39,7 @@ func (p patience) delay(try int, err error) time.Duration {
 	return d + rand.N(d)
 }
 
-// StoreRetriedEvent describes a call of a store that failed for now and is made again.
+// StoreRetriedEvent describes a call of a store that failed temporarily and will be retried.
 type StoreRetriedEvent struct {
 	Op    objstore.Op
 	Key   string

@@ -13,10 +13,11 @@ import (
 )
 
 var (
-	// ErrWouldBlock is a read that is not in memory when its caller said not to wait (RD-3). Nothing was started.
+	// ErrWouldBlock is a read of records that are not in memory, by a caller that asked not to wait (RD-3).
+	// Nothing was started.
 	ErrWouldBlock = errors.New("records are not in memory")
-	// ErrNotContinuous is data with a gap: see [*NotContinuousError]. It is a defect, or metadata and objects that do not
-	// belong together; nothing is read over it.
+	// ErrNotContinuous is data with a gap: see [*NotContinuousError]. It is a defect, or metadata and objects that do
+	// not belong together; no read skips the gap.
 	ErrNotContinuous = errors.New("stream is not continuous")
 )
 

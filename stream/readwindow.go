@@ -16,13 +16,13 @@ const (
 	windowUnits = 128
 )
 
-// NotContinuousError is data that do not go on where they must: neither memory nor the objects that metadata name hold the
-// offset that comes next. It matches [ErrNotContinuous].
+// NotContinuousError is data with a gap: neither memory nor the objects named by the metadata hold the offset that
+// comes next. It matches [ErrNotContinuous].
 type NotContinuousError struct {
 	Stream catalog.StreamID
 	// Want is the offset that must come next.
 	Want int64
-	// What says what was found in its place.
+	// What describes what was found in its place.
 	What string
 }
 

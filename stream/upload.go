@@ -23,8 +23,9 @@ const (
 	uploadTries = 10
 )
 
-// CommitRejectedError is a commit that metadata refuse although it must be right (UP-6): its offsets do not follow, or its
-// ids are in use. The engine stops; the WAL has the data. It matches [ErrEngineFailed] and the refusal.
+// CommitRejectedError is a commit that the metadata refused although it must be valid (UP-6): its offsets are not
+// contiguous, or its ids are in use. The engine stops; the WAL has the data. It matches [ErrEngineFailed] and the
+// refusal.
 type CommitRejectedError struct {
 	// Commit is the whole request.
 	Commit catalog.Commit
@@ -38,8 +39,8 @@ func (e *CommitRejectedError) Error() string {
 // Unwrap returns [ErrEngineFailed] and the refusal.
 func (e *CommitRejectedError) Unwrap() []error { return []error{ErrEngineFailed, e.Err} }
 
-// UploadError is an object that the data store refuses for good. The engine stops; the WAL has the data. It matches
-// [ErrEngineFailed] and the store's error.
+// UploadError is an object that the data store refuses permanently. The engine stops; the WAL has the data. It
+// matches [ErrEngineFailed] and the store's error.
 type UploadError struct {
 	Key   string
 	Tries int
