@@ -197,6 +197,32 @@ func TestF10_AWriteThatTheDeviceFailsIsFinalForItsLogAndOnlyForIt(t *testing.T) 
 	})
 }
 
+// The log waits for a worker with an append when the write of the next one fails.
+func TestF10_AWriteThatFailsWhileItsLogIsQueuedEndsNoWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, FlusherOptions{Workers: 1})
+		defer b.close()
+		slow, broken := newFakeStore(), newFakeStore()
+		slow.held = make(chan error)
+		other, l := b.log(slow, nil), b.log(broken, nil)
+		first := appendOne(t, other)
+		synctest.Wait()
+		queued := appendOne(t, l)
+		broken.failing, broken.final = errDevice, errDevice
+		_, err := l.Append(t.Context(), records(t, 1), AppendOptions{})
+		require.ErrorIs(t, err, ErrStorage)
+		require.ErrorIs(t, queued.Wait(t.Context()), ErrStorage)
+
+		slow.held <- nil
+		require.NoError(t, first.Wait(t.Context()))
+		synctest.Wait()
+		require.ErrorIs(t, l.Close(), ErrStorage)
+		close(slow.held)
+		require.NoError(t, appendOne(t, other).Wait(t.Context()))
+		require.Zero(t, b.flusher.Stats().UnsyncedBytes)
+	})
+}
+
 func TestF10_AWriteThatFindsNoRoomRefusesOneAppendAndNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, FlusherOptions{})

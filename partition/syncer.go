@@ -161,12 +161,15 @@ func (s *syncer) complete(r *round, end int64, err error) {
 	s.report(r, err)
 }
 
-// begin closes the open round for joining.
+// begin closes the open round for joining. If a failure released it while the log was queued, it is one that nobody waits for.
 func (s *syncer) begin() *round {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.mu.open
 	s.mu.open = nil
+	if r == nil {
+		r = &round{done: make(chan struct{})}
+	}
 	r.began = s.flusher.options.Now()
 	return r
 }
