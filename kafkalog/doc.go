@@ -25,11 +25,11 @@
 //     is kept: Events.PartialBatch reports how many whole batches, bytes and offsets were lost. Pass the highest offset
 //     known to be flushed, to keep that range short.
 //   - A batch with a valid checksum is kept even if this package cannot decode it.
-//   - A failed fsync, a write of records that the device failed, or an append that could not be taken back, is final. The log
-//     refuses appends from then on and must be opened again; reads go on. The next Open rewrites what it keeps of the
-//     unflushed tail, since another fsync alone could report success without having written those pages. A write that
-//     found no space is taken back and refuses its append only; what else could only not be opened or written is
-//     refused and tried again: [ErrTryAgain].
+//   - A failed fsync, a write of records that the device failed, or an append that could not be rolled back, is final.
+//     The log refuses appends from then on and must be reopened; reads continue. The next Open rewrites what it keeps
+//     of the unflushed tail, since another fsync alone could report success without having written those pages. A write
+//     that found no space is rolled back and fails only its own append; any other failure only to open or to write a
+//     file is returned and may be retried: [ErrTryAgain].
 //   - A read returns whole batches and never skips an offset. The first batch is returned even if it is larger than the
 //     limit.
 //

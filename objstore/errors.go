@@ -6,27 +6,28 @@ import (
 	"strings"
 )
 
-// The classes of errors. What a caller should do is the difference between them.
+// The classes of errors. They differ in what a caller should do.
 var (
 	// ErrExists is a put-if-absent, or an upload at its end, whose key is taken.
 	ErrExists = errors.New("object exists")
-	// ErrNotFound is a key without an object. A missing bucket is ErrDenied: it does not appear by waiting.
+	// ErrNotFound is a key without an object. A missing bucket is ErrDenied: waiting does not make it
+	// appear.
 	ErrNotFound = errors.New("object not found")
-	// ErrThrottled is a store that asks its callers to slow down: try again later and less often.
+	// ErrThrottled is a store that asks its callers to slow down: retry later and less often.
 	ErrThrottled = errors.New("object store is throttling")
-	// ErrTransient is a store that could not be reached, was at odds with itself, or is full: try again later.
+	// ErrTransient is a store that could not be reached, had an internal error, or is full: retry later.
 	ErrTransient = errors.New("object store failed for now")
 	// ErrDenied is a call that the store refuses to this caller: the credentials, the bucket's policy, or a bucket that
-	// does not exist. Trying again does not help.
+	// does not exist. Retrying does not help.
 	ErrDenied = errors.New("object store denied access")
-	// ErrInvalid is a call that makes no sense: a malformed key, or a range outside the object.
+	// ErrInvalid is an invalid call: a malformed key, or a range outside the object.
 	ErrInvalid = errors.New("invalid object request")
 )
 
-// ErrClosed is what calls on a closed store fail with. It is final.
+// ErrClosed is the error of calls on a closed store. It is final.
 var ErrClosed = errors.New("object store is closed")
 
-// ErrEnded is what calls on an [Upload] that was finished or aborted fail with.
+// ErrEnded is the error of calls on an [Upload] that has been finished or aborted.
 var ErrEnded = errors.New("upload has ended")
 
 // Op is a method of [Store] or [Upload], as it is called in errors and traces.
@@ -57,7 +58,7 @@ type Error struct {
 	Key string
 	// Class is one of the package's classes, or nil for an error that is none of them.
 	Class error
-	// Err is the cause as the driver saw it; nil if the class says it all.
+	// Err is the cause as seen by the driver; nil if the class says everything.
 	Err error
 }
 
@@ -84,8 +85,8 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// DeleteError says which objects of a [Store.Delete] were not removed, in the order in which they were asked for. It
-// matches the classes of all of them.
+// DeleteError says which objects of a [Store.Delete] were not removed, in the order of the request. It matches the
+// classes of all of them.
 type DeleteError struct {
 	Failed []*Error
 }
@@ -106,8 +107,9 @@ func (e *DeleteError) Unwrap() []error {
 	return errs
 }
 
-// Retriable reports whether the same call may succeed later without anybody's doing: it was throttled or failed for now.
-// For a [DeleteError] it reports whether that is so for every key that failed. A context that ended is not retriable.
+// Retriable reports whether the same call may succeed later without intervention: it was throttled or failed
+// temporarily. For a [DeleteError] it reports whether that is so for every key that failed. A context that ended is not
+// retriable.
 func Retriable(err error) bool {
 	var many *DeleteError
 	if errors.As(err, &many) {

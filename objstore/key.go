@@ -6,17 +6,17 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of keys, in bytes. They are what every store and file system can hold.
+// Limits of keys, in bytes. Every store and file system supports them.
 const (
 	MaxKey        = 1024
 	MaxKeyElement = 240
 )
 
-// CheckKey accepts the keys that every store can hold: elements between single slashes, in valid UTF-8 without control
-// characters and backslashes, none empty, none longer than [MaxKeyElement], none beginning with a dot; [MaxKey] bytes in
-// all. The error matches [ErrInvalid].
+// CheckKey accepts the keys that every store supports: elements between single slashes, in valid UTF-8 without control
+// characters and backslashes, none empty, none longer than [MaxKeyElement], none beginning with a dot; [MaxKey] bytes
+// in all. The error matches [ErrInvalid].
 //
-// One more rule cannot be seen from one key: an object's key must not be the front of another's up to a slash, as
+// One more rule cannot be checked on a single key: an object's key must not be another's prefix up to a slash, as
 // "a" and "a/b". A directory cannot hold both.
 func CheckKey(key string) error {
 	if key == "" || len(key) > MaxKey {
@@ -63,7 +63,7 @@ func (r ListRequest) PageSize() (int, error) {
 }
 
 // CheckRange accepts the range [off, off+n) of an object of size bytes. The error matches [ErrInvalid]. It is for
-// drivers; those that do not know the size pass the largest there is.
+// drivers; those that do not know the size pass the largest int64.
 func CheckRange(off int64, n int, size int64) error {
 	if n <= 0 || off < 0 || off > size || int64(n) > size-off {
 		return fmt.Errorf("%w: range of %d bytes from %d in an object of %d bytes", ErrInvalid, n, off, size)

@@ -6,35 +6,37 @@ import (
 	"time"
 )
 
-// Events receives what is asked of a store that [Observed] returns. Fields may be nil.
+// Events receives the calls of a store that [Observed] returned. Fields may be nil.
 type Events struct {
-	// Called tells of a call that has ended. It runs on the goroutine of the call, must return quickly and must not call the
-	// store.
+	// Called reports a call that has ended. It runs on the goroutine of the call, must return quickly and must not call
+	// the store.
 	Called func(CalledEvent)
 }
 
-// CalledEvent describes a call of a store.
+// CalledEvent describes a completed call of a store.
 type CalledEvent struct {
-	// Op is the call. OpWrite is not told by itself: what it has sent is in the event of OpFinish or OpAbort.
+	// Op is the call. OpWrite is not reported separately: what it has sent is in the event of OpFinish or
+	// OpAbort.
 	Op Op
 	// Key is the object's key, in a listing its prefix, and in a delete that of the first object.
 	Key string
 	// Keys is how many objects a delete named or a listing found; 1 otherwise.
 	Keys int
-	// Sent and Received are bytes of objects that went to the store and came from it. Of a call that failed they are 0.
+	// Sent and Received are the bytes of objects sent to the store and received from it. For a call that failed they
+	// are 0.
 	Sent, Received int64
-	// Took is how long it took; of an upload since it was begun.
+	// Took is how long it took; for an upload, since it was begun.
 	Took time.Duration
 	// Err is why it failed.
 	Err error
 }
 
-// Class is what kind of request a call is to those who send bills for them.
+// Class is the kind of request that a call is billed as.
 type Class string
 
 // The classes. A multipart upload is as many writes as it has parts.
 const (
-	ClassWrite  Class = "write"  // put and list: the dear ones
+	ClassWrite  Class = "write"  // put and list: the expensive ones
 	ClassRead   Class = "read"   // get and head
 	ClassDelete Class = "delete" // which costs nothing in most places
 )
@@ -51,7 +53,7 @@ func (op Op) Class() Class {
 }
 
 // Outcome is a word for how a call ended: "ok", one of the package's classes as "exists", "not_found", "throttled",
-// "transient", "denied" or "invalid", "cancelled" when its context had ended, and "failed" for all else.
+// "transient", "denied" or "invalid", "cancelled" if its context had ended, and "failed" for everything else.
 func Outcome(err error) string {
 	for _, o := range []struct {
 		is   error
@@ -70,7 +72,7 @@ func Outcome(err error) string {
 	return "failed"
 }
 
-// Observed returns a store that does what s does and tells of each call. Closing it closes s.
+// Observed returns a store that forwards to s and reports each call. Closing it closes s.
 func Observed(s Store, e Events) Store {
 	if e.Called == nil {
 		return s

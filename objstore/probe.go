@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// Feature is something that Tidemark needs of a store and [Probe] asks for.
+// Feature is something that Tidemark needs of a store and [Probe] tests.
 type Feature string
 
 // The features, in the order in which they are probed.
@@ -27,9 +27,9 @@ const (
 type ProbeError struct {
 	// Store names the store.
 	Store string
-	// Feature is what it lacks, or what could not be found out.
+	// Feature is what it lacks, or what could not be determined.
 	Feature Feature
-	// Err is what went wrong: an [*Error] of the store, or what it answered instead of the right thing.
+	// Err is what went wrong: an [*Error] of the store, or a description of its wrong answer.
 	Err error
 }
 
@@ -43,9 +43,9 @@ func (e *ProbeError) Unwrap() error { return e.Err }
 // ProbePrefix is where [Probe] puts its objects.
 const ProbePrefix = "tidemark-probe/"
 
-// Probe asks a store for everything that Tidemark needs of it, with two small objects under [ProbePrefix] that it removes
-// again. The error is a [*ProbeError]; whether it is worth trying again is [Retriable]'s to say. It costs about twenty
-// calls. Any number of processes may probe the same store at once.
+// Probe tests everything that Tidemark needs of a store, with two small objects under [ProbePrefix] that it removes
+// again. The error is a [*ProbeError]; whether a retry may help is [Retriable]'s to say. It costs about twenty calls.
+// Any number of processes may probe the same store concurrently.
 func Probe(ctx context.Context, s Store) error {
 	p := &probe{ctx: ctx, store: s, key: ProbePrefix + rand.Text()}
 	err := p.run()

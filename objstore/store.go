@@ -1,18 +1,18 @@
-// Package objstore is what Tidemark asks of an object store, and no more: whole objects that appear at once and are never
-// seen in part, a put that fails when the key is taken, range reads, and listings in pages.
+// Package objstore defines what Tidemark requires of an object store, and no more: whole objects that appear atomically
+// and are never visible in part, a put that fails if the key is taken, range reads, and paged listings.
 //
 // Drivers: package mem for tests, package dir for a directory that is as durable as the disk below it, package cloud for
 // S3, Google Cloud Storage and Azure. Package faultstore wraps any store to fail, delay, reorder, throttle and record
-// its calls; package objstoretest has the suite that every driver passes; [Probe] asks a store at start-up whether it
-// keeps what the suite says.
+// its calls; package objstoretest has the suite that every driver passes; [Probe] verifies at start-up that a store
+// behaves as the suite requires.
 //
 // # What every store keeps
 //
 //   - Atomic. A reader sees an object whole, as one put left it, or not at all. So does a listing.
 //   - Durable. When a put, a finished upload or a delete returns nil, what it did survives the end of this process and a
 //     power cut of this machine.
-//   - Consistent. What one call did is seen by every call that begins after it returned, in any process, listings
-//     included.
+//   - Consistent. The effect of a call is visible to every call that begins after it returned, in any process,
+//     listings included.
 //   - Exclusive. Of any number of [Store.PutIfAbsent] calls and of uploads by [Store.Create] for one key, from any number of
 //     processes, at most one creates the object.
 //
@@ -40,21 +40,21 @@ type Store interface {
 	// String names the store in messages: a URL or path without secrets.
 	String() string
 
-	// Put stores an object, and replaces the one that had the key. data is not kept. It blocks until the object is
-	// durable.
+	// Put stores an object, replacing any object with the same key. data is not retained. It blocks until the
+	// object is durable.
 	Put(ctx context.Context, key string, data []byte) error
 
-	// PutIfAbsent is Put, but fails with [ErrExists] and changes nothing if the key is taken. The object that took it is
-	// durable by then; it may be this caller's own, from an earlier try whose reply was lost.
+	// PutIfAbsent is Put, but fails with [ErrExists] and changes nothing if the key is taken. The object that has the
+	// key is durable by then; it may be this caller's own, from an earlier attempt whose reply was lost.
 	PutIfAbsent(ctx context.Context, key string, data []byte) error
 
-	// Create begins an object that is too large to hold in memory, under a key that is free: as PutIfAbsent it replaces
-	// nothing, which [Upload.Finish] decides. ctx spans the whole upload: when it ends, the upload can no longer be finished.
-	// The caller must end the upload by Finish or Abort.
+	// Create begins an object that is too large to hold in memory, under a free key: like PutIfAbsent it replaces
+	// nothing, which [Upload.Finish] decides. ctx spans the whole upload: when it ends, the upload can no longer be
+	// finished. The caller must end the upload by Finish or Abort.
 	Create(ctx context.Context, key string) (Upload, error)
 
-	// Get returns all bytes of an object, which the caller owns. [ErrNotFound] if there is none. Where the store keeps a
-	// checksum the bytes have been held against it.
+	// Get returns all bytes of an object, which the caller owns. [ErrNotFound] if there is none. If the store keeps a
+	// checksum, the bytes have been verified against it.
 	Get(ctx context.Context, key string) ([]byte, error)
 
 	// ReadRange fills p with the object's bytes from off on. p must not be empty and the range must lie inside the
@@ -64,35 +64,39 @@ type Store interface {
 	// Head describes an object without reading it. [ErrNotFound] if there is none.
 	Head(ctx context.Context, key string) (Info, error)
 
-	// List returns a page of the objects whose key begins with Prefix, in the order of the keys' bytes. A key that is
-	// there during the whole listing is on exactly one page; one that comes or goes meanwhile may be or not.
+	// List returns a page of the objects whose key begins with Prefix, in the order of the keys' bytes. A key that
+	// exists during the whole listing is on exactly one page; one that appears or disappears meanwhile may or may not
+	// be.
 	List(ctx context.Context, request ListRequest) (Page, error)
 
 	// Delete removes objects. A key without an object counts as removed; no keys is no error. It tries every key: those
-	// that could not be removed are in the [*DeleteError], each with its own error, and all others are gone for good.
+	// that could not be removed are in the [*DeleteError], each with its own error, and all others are gone
+	// permanently.
 	Delete(ctx context.Context, keys ...string) error
 
-	// Close releases the store. Calls that are running may fail; later ones do, with an error of no class. Closing twice
-	// is no error.
+	// Close releases the store. Calls in progress may fail; later ones do, with an error of no class. Closing twice is
+	// not an error.
 	Close() error
 }
 
-// Upload is an object that is being written in one go, from front to back. It is for one goroutine. Nothing of it is
-// visible before Finish returns, whatever happens to the process.
+// Upload is an object that is being written sequentially. It is for use by one goroutine. Nothing of it is visible
+// before Finish returns, whatever happens to the process.
 type Upload interface {
-	// Write appends p, which is not kept. It may block while earlier parts are sent. An error is final for the upload,
-	// and Finish fails after it: begin a new one (F-58).
+	// Write appends p, which is not retained. It may block while earlier parts are sent. An error is final for the
+	// upload, and Finish fails afterwards: begin a new one (F-58).
 	io.Writer
 
-	// Finish makes the object visible and durable under its key. If that is taken by then it fails with [ErrExists] and
-	// changes nothing, as [Store.PutIfAbsent] does; what took it may be this caller's own, from an earlier upload whose reply
-	// was lost. A store without such a condition, which package objstore/cloud tells of, looks at the key right before: there
-	// an object that comes in between is replaced. After an error the upload is over: the object is absent, or the outcome is
-	// unknown as the package's introduction says.
+	// Finish makes the object visible and durable under its key. If the key has been taken by then it fails with
+	// [ErrExists] and changes nothing, as [Store.PutIfAbsent] does; the object that has the key may be this caller's
+	// own, from an earlier upload whose reply was lost. With a store that has no such condition, which package
+	// objstore/cloud reports, the key is checked immediately before: an object created in between is replaced. After an
+	// error the upload is over: the object is absent, or the outcome is unknown as described in the package
+	// documentation.
 	Finish() error
 
-	// Abort gives the upload up and removes what was sent. After Finish, and a second time, it does nothing, so that
-	// callers can defer it. An error says that remains may be left, which are invisible and cost space only.
+	// Abort cancels the upload and removes what was sent. After Finish, and when called again, it does nothing, so
+	// that callers can defer it. An error says that parts may be left behind, which are invisible and only take up
+	// space.
 	Abort() error
 }
 
@@ -110,7 +114,8 @@ type Info struct {
 type ListRequest struct {
 	// Prefix is what the keys begin with: any bytes of a key, not only whole elements. Empty lists the whole store.
 	Prefix string
-	// Token is the Next of the page before, with the same Prefix; empty for the first page. It is the store's to read.
+	// Token is the Next of the previous page, with the same Prefix; empty for the first page. Its content is the
+	// store's own.
 	Token string
 	// Limit is the largest number of objects on the page, from 1 to [MaxPage]. The default value is MaxPage.
 	Limit int
@@ -119,7 +124,8 @@ type ListRequest struct {
 // MaxPage is the largest number of objects on a page of a listing.
 const MaxPage = 1000
 
-// Page is a part of a listing. It may hold fewer objects than asked for, even none, and not be the last one.
+// Page is a part of a listing. It may hold fewer objects than requested, even none, and still not be the
+// last one.
 type Page struct {
 	Objects []Info
 	// Next is the token of the page that follows; empty after the last one.

@@ -9,29 +9,31 @@ import (
 	"github.com/tidemark-io/tidemark/kafkalog"
 )
 
-// AppendOptions say how records came here.
+// AppendOptions describe the request that an append came with.
 type AppendOptions struct {
 	// Acks is what the producer asked for: 0, 1 or -1. With one replica 1 and -1 are the same, and the answer to either
-	// waits for [Append.Wait]; with 0 nobody waits, and the records are as durable as the others a moment later.
+	// waits for [Append.Wait]; with 0 nobody waits, and the records become durable like any others a moment later.
 	Acks int16
 
 	// ProduceVersion is the version of the Produce request, which says what the client may send. Negative: no limit.
 	ProduceVersion int16
 }
 
-// Append is the handle of records that are in the log and perhaps not yet durable. It is not changed after [Log.Append]
-// returned and may be shared.
+// Append is the handle of records that are in the log but perhaps not yet durable. It does not change after
+// [Log.Append] has returned and may be shared.
 type Append struct {
 	// BaseOffset and LastOffset are the offsets that the records have.
 	BaseOffset, LastOffset int64
 
-	// AppendTime is the time that the log gave the records, in ms since 1970, or -1 when they keep their own.
+	// AppendTime is the time that the log stamped into the records, in ms since 1970, or -1 when they keep
+	// their own.
 	AppendTime int64
 
 	// LogStart is the log start at the time of the append.
 	LogStart int64
 
-	// Duplicate says that the records were in the log already, at these offsets, from an earlier try of their producer.
+	// Duplicate says that the records were already in the log, at these offsets, from an earlier attempt of their
+	// producer.
 	Duplicate bool
 
 	log   *Log
@@ -48,8 +50,8 @@ func (a *Append) Done() <-chan struct{} {
 }
 
 // Err returns nil while [Append.Done] is open, and when the records are durable by the topic's rule. An error matches
-// [ErrStorage], [ErrClosed] or [ErrDeleted]; the records may or may not be in the log after the next start. If the error is a
-// [*StorageError] that is not Final, the log goes on, and they become visible with the next sync.
+// [ErrStorage], [ErrClosed] or [ErrDeleted]; the records may or may not be in the log after the next start. If the
+// error is a [*StorageError] that is not Final, the log remains usable, and they become visible with the next sync.
 func (a *Append) Err() error {
 	if a.round == nil {
 		return nil
@@ -73,19 +75,19 @@ func (a *Append) Wait(ctx context.Context) error {
 	}
 }
 
-// Append checks one batch of records as a producer sends it, gives it the next offsets and writes it. Batches are written
-// in the order of the calls. When Append returns, the records are in the log, and neither durable nor visible: the answer
-// to the producer waits for [Append.Wait], and so does that to a duplicate, whose original may still be on its way to
-// disk.
+// Append validates one batch of records as sent by a producer, assigns the next offsets and writes it. Batches are
+// written in the order of the calls. When Append returns, the records are in the log, but neither durable nor visible:
+// the response to the producer waits for [Append.Wait], and so does the one for a duplicate, whose original may not be
+// durable yet.
 //
 // The log owns records until Append returns and writes offset, leader epoch and append time into them; it keeps no
 // reference after.
 //
-// Append waits, until ctx ends, while the log or the process has too many unsynced bytes, and under tidemark.flush=every
-// until the append before it was synced. Errors: *batch.ValidationError for what a client must not send;
-// [ErrOutOfOrderSequence], [ErrInvalidProducerEpoch] and [ErrInvalidTxnState] for what its producer state forbids;
-// [ErrStorage], [ErrLowDisk], [ErrNotLeader], [ErrClosed], [ErrDeleted]. Nothing was appended when it fails, or, with
-// [ErrStorage] that is not [ErrLowDisk], it may be there after the next start.
+// Append blocks, until ctx ends, while the log or the process has too many unsynced bytes, and under
+// tidemark.flush=every until the previous append has been synced. Errors: *batch.ValidationError for what a client must
+// not send; [ErrOutOfOrderSequence], [ErrInvalidProducerEpoch] and [ErrInvalidTxnState] for what its producer state
+// forbids; [ErrStorage], [ErrLowDisk], [ErrNotLeader], [ErrClosed], [ErrDeleted]. If it fails nothing was appended,
+// except that after an [ErrStorage] that is not [ErrLowDisk] the batch may be in the log after the next start.
 func (l *Log) Append(ctx context.Context, records []byte, o AppendOptions) (*Append, error) {
 	if err := l.refusal(); err != nil {
 		return nil, err

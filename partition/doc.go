@@ -1,13 +1,13 @@
-// Package partition is the one door from a listener to a log.
+// Package partition is the only way from a listener to a log.
 //
-// A [Log] is one topic partition. It checks what producers send, appends it to the log under it in call order, and says
-// how far readers may see. The log under it (today a kafkalog.Log on local disk) knows offsets, segments and indexes; what
-// is durable enough to be visible is decided here.
+// A [Log] is one topic partition. It validates what producers send, appends it to the underlying log in call order, and
+// decides how far readers may read. The underlying log (today a kafkalog.Log on local disk) manages offsets, segments
+// and indexes; this package decides what is durable enough to be visible.
 //
 // # The high watermark
 //
-// The high watermark never passes what would survive a power cut. With one replica that is what a sync covers, by the
-// topic's setting tidemark.flush:
+// The high watermark never passes what would survive a power cut. With one replica that is what a sync covers,
+// according to the topic's setting tidemark.flush:
 //
 //	group   (the default) appends are answered, and visible, when a sync that began after them has returned. Appends
 //	        that arrive while a log is being synced ride on its next sync.
@@ -16,14 +16,14 @@
 //	        cut. flush.messages and flush.ms keep Kafka's meaning: the append that fills flush.messages waits for a sync,
 //	        and flush.ms syncs in the background.
 //
-// A [Flusher] does the syncing for all logs of a process: it keeps the set of dirty logs and a bounded number of workers. When
-// several logs are dirty their new records go into a journal that they share, and one sync of that takes the place of one of each (see
-// package journal); the logs' own files are synced later, before the journal's space is used again.
-// An append is not a goroutine and not a channel: all appends that ride on one sync share one [Append.Done] channel.
+// A [Flusher] syncs all logs of a process: it keeps the set of dirty logs and a bounded number of workers. When several
+// logs are dirty, their new records go into a shared journal, and one sync of the journal replaces one sync of each log
+// (see package journal); the logs' own files are synced later, before the journal's space is reused. An append costs
+// neither a goroutine nor a channel of its own: all appends covered by one sync share one [Append.Done] channel.
 //
-// A failed sync, and a write that the device failed, is final for its log until the log is opened again: the appends that waited
-// for it and every later one get [ErrStorage], and readers keep what they could see before. A full disk refuses appends one by
-// one, until there is room.
+// A failed sync, or a write that the device failed, is final for its log until the log is reopened: the appends that
+// waited for it and all later ones get [ErrStorage], and readers keep seeing what was visible before. On a full disk
+// appends fail individually, until there is room.
 //
 // # Order of locks
 //
@@ -34,7 +34,7 @@
 //	Flusher.mu, the budgets, Maintainer.mu, upkeep.mu, watchers.mu
 //	                leaves: nothing is called while one is held
 //
-// No lock but Log.appending is held over I/O, and a sync runs under none.
+// No lock except Log.appending is held over I/O, and a sync runs without any lock.
 //
 // Start reading at log.go (what a log is and its life), append.go, flusher.go, journaling.go and watermark.go.
 package partition

@@ -7,7 +7,8 @@ import (
 	"github.com/tidemark-io/tidemark/kafkalog"
 )
 
-// Errors of this package; match them with errors.Is. A listener needs no others but *batch.ValidationError.
+// Errors of this package; match them with errors.Is. The only other error that a listener needs is
+// *batch.ValidationError.
 var (
 	// ErrOffsetOutOfRange says that an offset is below the log start or above the end a reader may ask for. The error
 	// that carries it is an [*OffsetError].
@@ -19,15 +20,16 @@ var (
 	// ErrUnknownLeaderEpoch says that a client's leader epoch is newer than the log's.
 	ErrUnknownLeaderEpoch = errors.New("leader epoch is newer than the partition's")
 
-	// ErrNotLeader says that the log takes no more appends because this node gave it up ([Log.Fence]).
+	// ErrNotLeader says that the log accepts no more appends because this node no longer leads it
+	// ([Log.Fence]).
 	ErrNotLeader = errors.New("the partition is no longer led here")
 
 	// ErrStorage says that the disk failed. An append that gets it may or may not be in the log after the next start. The
 	// error that carries it is a [*StorageError].
 	ErrStorage = errors.New("storage failure")
 
-	// ErrLowDisk says that the process keeps the space that is left on the disk for other things than records. It comes
-	// with [ErrStorage]; nothing was appended, and a later try may do.
+	// ErrLowDisk says that the process reserves the remaining disk space for purposes other than records. It comes with
+	// [ErrStorage]; nothing was appended, and a later attempt may succeed.
 	ErrLowDisk = errors.New("too little space is left on the disk")
 
 	// ErrClosed says that the log was closed.
@@ -39,16 +41,17 @@ var (
 	// ErrPolicy says that the topic's cleanup.policy forbids the operation.
 	ErrPolicy = errors.New("the topic's cleanup policy forbids this")
 
-	// ErrInvalidArgument says that an argument can never be right, whatever the log holds.
+	// ErrInvalidArgument says that an argument is invalid whatever the log holds.
 	ErrInvalidArgument = errors.New("invalid argument")
 )
 
-// What a producer's state forbids. Nothing was written. The errors that match them say which producer and which sequence.
+// Appends that the producer's state forbids. Nothing was written. The errors that match them name the producer and the
+// sequence.
 var (
 	// ErrOutOfOrderSequence says that a batch does not follow its producer's last one.
 	ErrOutOfOrderSequence = kafkalog.ErrOutOfOrderSequence
 
-	// ErrInvalidProducerEpoch says that a newer instance replaced the producer.
+	// ErrInvalidProducerEpoch says that a newer instance has replaced the producer.
 	ErrInvalidProducerEpoch = kafkalog.ErrInvalidProducerEpoch
 
 	// ErrInvalidTxnState says that a batch is outside the transaction that its producer has open.
@@ -57,8 +60,8 @@ var (
 
 // OffsetError carries [ErrOffsetOutOfRange].
 type OffsetError struct {
-	Offset     int64 // what was asked for
-	Start, End int64 // what may be asked for, both inclusive
+	Offset     int64 // what was requested
+	Start, End int64 // what may be requested, both inclusive
 }
 
 func (e *OffsetError) Error() string {
@@ -68,12 +71,12 @@ func (e *OffsetError) Error() string {
 // Is reports that an OffsetError matches [ErrOffsetOutOfRange].
 func (e *OffsetError) Is(target error) bool { return target == ErrOffsetOutOfRange }
 
-// StorageError carries [ErrStorage]: which log, what it was doing, and the cause.
+// StorageError carries [ErrStorage] and names the log, what it was doing, and the cause.
 type StorageError struct {
 	Topic     string
 	Partition int32
 	Doing     string // "append", "sync", "read", …
-	Final     bool   // the log takes no more appends until it is opened again
+	Final     bool   // the log accepts no more appends until it is reopened
 	Err       error
 }
 

@@ -7,28 +7,29 @@ import (
 	"github.com/tidemark-io/tidemark/batch"
 )
 
-// Events tells what happens in the logs of a process. Any func may be nil. They run on the goroutine that did the work:
-// they must be quick, must not call into the log, and must not do I/O that can block. Nothing here depends on them.
+// Events are callbacks that report what happens in the logs of a process. Any func may be nil. They run on the
+// goroutine that did the work: they must be quick, must not call into the log, and must not do I/O that can block.
+// Nothing here depends on them.
 type Events struct {
 	// Appended is called for each batch that was written, or recognised as a duplicate.
 	Appended func(Appended)
 
-	// Refused is called for each batch that was not taken.
+	// Refused is called for each batch that was refused.
 	Refused func(Refused)
 
-	// Removed is called when a log was deleted with its topic.
+	// Removed is called when a log has been deleted with its topic.
 	Removed func(Removed)
 
-	// Synced is called after each sync that the flusher did, also after one that failed.
+	// Synced is called after each sync by the flusher, successful or not.
 	Synced func(Synced)
 
-	// Failed is called once when a log stops taking appends because its disk failed.
+	// Failed is called once when a log stops accepting appends because its disk failed.
 	Failed func(Failed)
 
-	// ReadFailed is called for each read that the disk failed, also in the middle of sending what was read.
+	// ReadFailed is called for each read that failed on the disk, even while its records were being sent.
 	ReadFailed func(ReadFailed)
 
-	// MaintenanceFailed is called after retention or other maintenance failed; it is tried again.
+	// MaintenanceFailed is called after retention or other maintenance failed; it will be retried.
 	MaintenanceFailed func(MaintenanceFailed)
 }
 
@@ -41,7 +42,7 @@ type Appended struct {
 	Duplicate bool
 }
 
-// Refused describes a batch that was not taken.
+// Refused describes a batch that was refused.
 type Refused struct {
 	Topic     string
 	Partition int32
@@ -68,22 +69,22 @@ type Synced struct {
 	Err       error
 }
 
-// Failed describes a log that takes no more appends.
+// Failed describes a log that accepts no more appends.
 type Failed struct {
 	Topic     string
 	Partition int32
 	Err       error
 }
 
-// ReadFailed describes a read that failed. Appends and other reads go on.
+// ReadFailed describes a read that failed. Appends and other reads continue.
 type ReadFailed struct {
 	Topic     string
 	Partition int32
-	Offset    int64 // from which was read; -1 for a search by timestamp
-	Err       error // says which file, and where in it
+	Offset    int64 // at which the read began; -1 for a search by timestamp
+	Err       error // names the file, and the position in it
 }
 
-// MaintenanceFailed describes maintenance of one log that failed and will be tried again.
+// MaintenanceFailed describes maintenance of one log that failed and will be retried.
 type MaintenanceFailed struct {
 	Topic     string
 	Partition int32

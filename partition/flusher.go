@@ -9,17 +9,17 @@ import (
 
 // Defaults of [FlusherOptions].
 const (
-	// DefaultSyncWorkers is how many logs are synced at the same time. On one device the gain flattens near sixteen.
+	// DefaultSyncWorkers is how many logs are synced concurrently. On one device the gain levels off near sixteen.
 	DefaultSyncWorkers = 16
 
-	// DefaultMaxUnsyncedBytes bounds what all logs of a process have written and not synced.
+	// DefaultMaxUnsyncedBytes bounds the unsynced bytes of all logs of a process together.
 	DefaultMaxUnsyncedBytes = 256 << 20
 
-	// DefaultMaxUnsyncedBytesPerLog bounds what one log has written and not synced.
+	// DefaultMaxUnsyncedBytesPerLog bounds the unsynced bytes of one log.
 	DefaultMaxUnsyncedBytesPerLog = 32 << 20
 )
 
-// FlusherOptions are the limits of a [Flusher]. Zero values take the defaults.
+// FlusherOptions are the limits of a [Flusher]. Zero values select the defaults.
 type FlusherOptions struct {
 	Workers                int   // logs synced at the same time, at least 1
 	MaxUnsyncedBytes       int64 // of all logs together; an append that would pass it waits
@@ -48,9 +48,9 @@ func (o FlusherOptions) withDefaults() FlusherOptions {
 	return o
 }
 
-// Flusher makes the dirty logs of a process durable: each once for all the appends that wait for it, in the order in which
-// they became dirty. A few are synced each by itself, at the same time; many go into the shared journal together. It is
-// safe for concurrent use and is shared by all logs.
+// Flusher makes the dirty logs of a process durable: each once for all the appends that wait for it, in the order in
+// which they became dirty. A few logs are synced individually and concurrently; many go into the shared journal
+// together. It is safe for concurrent use and is shared by all logs.
 type Flusher struct {
 	options FlusherOptions
 	budget  *budget.Budget // unsynced bytes of all logs
@@ -114,8 +114,8 @@ func NewFlusher(o FlusherOptions) *Flusher {
 	return f
 }
 
-// Close syncs the logs that are dirty, stops the workers and returns when the last one ended. A log that becomes dirty
-// afterwards answers its appends with [ErrClosed]. A second Close does nothing.
+// Close syncs the logs that are dirty, stops the workers and returns when the last one has ended. A log that becomes
+// dirty afterwards fails its appends with [ErrClosed]. A second Close does nothing.
 func (f *Flusher) Close() {
 	f.mu.Lock()
 	if !f.mu.closed {
@@ -137,7 +137,7 @@ type FlusherStats struct {
 
 	JournalRounds  int64 // syncs of the shared journal so far
 	JournalBytes   int64 // of records in these
-	JournalGivenUp bool  // it could not be written, or a log could not be synced that it holds something of
+	JournalGivenUp bool  // it could not be written, or a log that it holds records of could not be synced
 }
 
 // Stats returns a snapshot.

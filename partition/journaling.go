@@ -20,10 +20,10 @@ type JournalOptions struct {
 	FS    vfs.FS
 	Dir   string // the data directory
 	Bytes int64  // reserved on the disk while it is in use; 0 is 128 MiB
-	From  int    // from how many dirty logs on the journal is used; 0 is 2
+	From  int    // number of dirty logs from which the journal is used; 0 is 2
 
-	// Failed is called once when the journal is given up, on the goroutine that did the work: from then on every log is
-	// synced by itself. Nothing that was acknowledged depends on it being told. Nil: nobody is.
+	// Failed is called once when the journal is abandoned, on the goroutine that did the work: from then on every log
+	// is synced individually. Nothing that was acknowledged depends on this call. May be nil.
 	Failed func(error)
 }
 
@@ -107,8 +107,8 @@ func (j *sharedJournal) giveUp(err error) {
 	}
 }
 
-// RemoveJournal removes the journal. It is called when every log was closed in order: the data directory is then what
-// Apache Kafka would have left.
+// RemoveJournal removes the journal. It is called once every log has been closed cleanly: the data directory is then
+// what Apache Kafka would have left.
 func (f *Flusher) RemoveJournal() error {
 	if f.journal.writer == nil {
 		return nil
@@ -116,53 +116,55 @@ func (f *Flusher) RemoveJournal() error {
 	return RemoveJournal(f.journal.options.FS, f.journal.options.Dir)
 }
 
-// RemoveJournal removes what a process left of a journal. It is called before logs are opened that were closed in order.
+// RemoveJournal removes the journal that a process left behind. It is called before opening logs that were closed
+// cleanly.
 func RemoveJournal(fs vfs.FS, dir string) error { return journal.Remove(fs, dir) }
 
-// HasJournal reports whether a data directory has a journal that a start would put back, if the last stop was not in order.
+// HasJournal reports whether a data directory has a journal that a start would replay after an unclean stop.
 func HasJournal(fs vfs.FS, dir string) (bool, error) { return journal.Exists(fs, dir) }
 
 // JournalInspection is what one journal holds.
 type JournalInspection = journal.Inspection
 
-// InspectJournals reads the journals of a data directory and changes nothing. No server may have it.
+// InspectJournals reads the journals of a data directory and changes nothing. No server may be using
+// it.
 func InspectJournals(fs vfs.FS, dir string) ([]JournalInspection, error) {
 	return journal.Inspect(fs, dir)
 }
 
-// LeftJournals returns the names of the journals of a data directory that were kept since not all of them was put back. No start
-// looks at them.
+// LeftJournals returns the names of the journals of a data directory that were kept because they could not be restored
+// completely. No start reads them.
 func LeftJournals(fs vfs.FS, dir string) ([]string, error) { return journal.Left(fs, dir) }
 
 // JournalReplay says what [ReplayJournal] did.
 type JournalReplay = journal.Replayed
 
-// ReplayJournal puts back into the files of logs what a power cut took and the journal of the data directory kept, and
-// removes the journal, or gives it another name if not all of it could be put back. It is called after an unclean stop, before any log is opened. find returns the directory of a
-// partition, and false if there is none any more; leftAlone is told of files that are not what they were when the journal was written.
-// It blocks on the device, and may be called again when it fails. Errors to match: [*journal.CorruptError],
-// [*journal.VersionError].
+// ReplayJournal restores to the files of logs what a power cut took and the journal of the data directory kept, and
+// removes the journal, or renames it if it could not be restored completely. It is called after an unclean stop, before
+// any log is opened. find returns the directory of a partition, and false if it no longer exists; leftAlone is called
+// for files that have changed since the journal was written. It blocks on the device, and may be called again after a
+// failure. Errors to match: [*journal.CorruptError], [*journal.VersionError].
 func ReplayJournal(fs vfs.FS, dir string, find func(topic [16]byte, index int32) (dir string, ok bool),
 	leftAlone func(file, reason string)) (JournalReplay, error) {
 	return replayJournal(fs, dir, find, leftAlone, journal.ReplayOptions{})
 }
 
-// SalvageJournal is [ReplayJournal] for a journal that may be damaged: what it says in front of the damage is put back, and
-// the journal is kept under another name.
+// SalvageJournal is [ReplayJournal] for a journal that may be damaged: the part before the damage is restored, and the
+// journal is kept under another name.
 func SalvageJournal(fs vfs.FS, dir string, find func(topic [16]byte, index int32) (dir string, ok bool),
 	leftAlone func(file, reason string)) (JournalReplay, error) {
 	return replayJournal(fs, dir, find, leftAlone, journal.ReplayOptions{Salvage: true})
 }
 
-// SalvageKnownJournal is SalvageJournal for a caller that may not know of all directories whose they are: while find does not
-// know a partition that the journal has something of, the journal stays as it is.
+// SalvageKnownJournal is SalvageJournal for a caller that may not be able to identify every directory: if find does not
+// know a partition of which the journal holds records, the journal is left unchanged.
 func SalvageKnownJournal(fs vfs.FS, dir string, find func(topic [16]byte, index int32) (dir string, ok bool),
 	leftAlone func(file, reason string)) (JournalReplay, error) {
 	return replayJournal(fs, dir, find, leftAlone, journal.ReplayOptions{Salvage: true, KeepUnknown: true})
 }
 
-// ReplayWaiting puts back what a full disk kept ReplayJournal from, of the journals that wait for that. No log that find returns
-// the directory of may be open.
+// ReplayWaiting restores what ReplayJournal could not because the disk was full, from the journals that were kept for
+// it. No log whose directory find returns may be open.
 func ReplayWaiting(fs vfs.FS, dir string, find func(topic [16]byte, index int32) (dir string, ok bool),
 	leftAlone func(file, reason string)) (JournalReplay, error) {
 	return replayJournal(fs, dir, find, leftAlone, journal.ReplayOptions{Salvage: true, Waiting: true})
@@ -389,8 +391,8 @@ func (l *Log) unsyncedTail() (kafkalog.Tail, bool) {
 	return l.store.UnsyncedTail()
 }
 
-// settle makes the log durable in its own files. For a log that was closed in order that was done, and of one that is deleted
-// nothing is to be kept.
+// settle makes the log durable in its own files. For a log that was closed cleanly that has been done, and of one that
+// is deleted nothing is to be kept.
 func (l *Log) settle() error {
 	_, err := l.syncStore()
 	if err == nil {

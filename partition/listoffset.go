@@ -16,10 +16,10 @@ const (
 	EarliestPendingUpload int64 = -6 // first offset still to be copied to the object store: none here
 )
 
-// ListedOffset is an answer of [Log.ListOffset]. What is unknown or does not exist is -1.
+// ListedOffset is the result of [Log.ListOffset]. Values that are unknown or do not exist are -1.
 type ListedOffset struct {
 	Offset      int64
-	Timestamp   int64 // of the record at Offset, in ms since 1970; -1 for an offset that was asked for by name
+	Timestamp   int64 // of the record at Offset, in ms since 1970; -1 for an offset that was requested by name
 	LeaderEpoch int32 // of the record at Offset
 }
 
@@ -75,8 +75,8 @@ func (l *Log) named(offset int64) ListedOffset {
 	return listed
 }
 
-// CheckLeaderEpoch compares the leader epoch that a client knows with the log's. -1 is no epoch and always right. Errors:
-// [ErrFenced] when the client's is older, [ErrUnknownLeaderEpoch] when it is newer.
+// CheckLeaderEpoch compares the leader epoch that a client knows with the log's. -1 is no epoch and always matches.
+// Errors: [ErrFenced] when the client's is older, [ErrUnknownLeaderEpoch] when it is newer.
 func (l *Log) CheckLeaderEpoch(epoch int32) error {
 	switch current := l.epoch.Load(); {
 	case epoch < 0 || epoch == current:
@@ -88,14 +88,14 @@ func (l *Log) CheckLeaderEpoch(epoch int32) error {
 	}
 }
 
-// EndOffsetForEpoch returns the largest leader epoch that is at most requested, and the offset at which it ended; -1 and
-// -1 when there is none to tell.
+// EndOffsetForEpoch returns the largest leader epoch that is at most requested, and the offset at which it ended; -1
+// and -1 if there is no such epoch.
 func (l *Log) EndOffsetForEpoch(requested int32) (epoch int32, end int64) {
 	return l.store.EndOffsetForEpoch(requested)
 }
 
-// DeleteRecords makes the given offset the log start; -1 stands for the high watermark. Records below it cannot be read
-// any more, and the files that held only such records are deleted a while later. It returns the log start, which is
+// DeleteRecords makes the given offset the log start; -1 stands for the high watermark. Records below it can no longer
+// be read, and files that hold only such records are deleted some time later. It returns the log start, which is
 // already higher when the offset is below it. When it returns, the new start survives a power cut. Errors:
 // [ErrOffsetOutOfRange] below -1 and above the high watermark, [ErrPolicy] on a topic that is only compacted,
 // [ErrStorage], [ErrClosed], [ErrDeleted], [ErrNotLeader].
@@ -109,7 +109,7 @@ func (l *Log) DeleteRecords(offset int64) (int64, error) {
 	return l.Trim(offset)
 }
 
-// Trim is [Log.DeleteRecords] for who keeps the topic: the cleanup policy does not forbid it.
+// Trim is [Log.DeleteRecords] for the topic's owner: the cleanup policy does not forbid it.
 func (l *Log) Trim(offset int64) (int64, error) {
 	if err := l.ended(); err != nil {
 		return -1, err

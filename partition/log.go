@@ -16,7 +16,7 @@ import (
 
 // Options describe one log to [Open].
 type Options struct {
-	// What all logs of a process share; none may be nil. The caller closes them after its logs, Env last.
+	// Shared by all logs of a process; none may be nil. The caller closes them after its logs, Env last.
 	Env        *kafkalog.Env
 	Flusher    *Flusher
 	Maintainer *Maintainer
@@ -24,7 +24,7 @@ type Options struct {
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 
-	Dir     string // the log's own directory; it is made if there is none
+	Dir     string // the log's own directory; created if it does not exist
 	Topic   string
 	Index   int32
 	TopicID [16]byte
@@ -33,32 +33,32 @@ type Options struct {
 	// LeaderEpoch is the term of this node's leadership, at least 0. It is written into each batch.
 	LeaderEpoch int32
 
-	// Clean says that the log was closed in order: no record is read at open.
+	// Clean says that the log was closed cleanly: no record is read at open.
 	Clean bool
 
 	// What the checkpoints of the data directory say, or -1: offsets that are flushed, the high watermark, and the first
-	// offset that may be read. Unless the log follows the page cache, or did, the high watermark says, too, what is flushed, to which
-	// [Log.PrepareConfig] sees when the configuration changes: records below either are never cut off as the torn end of a
-	// log. A log that ends below it is told to LogEndBehind of Env's events.
+	// offset that may be read. Unless the log follows the page cache, or did, everything below the high watermark is
+	// flushed too, which [Log.PrepareConfig] ensures when the configuration changes: records below either are never cut
+	// off as the torn end of a log. A log that ends below it is reported to LogEndBehind of Env's events.
 	RecoveryPoint, HighWatermark, LogStart int64
 
 	// PageCached says that the log followed the page cache when HighWatermark was written, whatever its configuration is now:
-	// then it says nothing of what is flushed.
+	// then HighWatermark does not say what is flushed.
 	PageCached bool
 
-	// Changed is called after the high watermark or the log start moved, for who keeps checkpoints of them. It must be
-	// quick and must not call the log. Nil: nobody is told.
+	// Changed is called after the high watermark or the log start moved, for whoever keeps checkpoints of them. It
+	// must be quick and must not call the log. May be nil.
 	Changed func()
 
-	// Room is asked before each append, with the bytes that came in; its error refuses the append, as [ErrLowDisk]. It must
-	// be quick and must not call the log. Nil: there is always room.
+	// Room is called before each append with the number of incoming bytes; its error refuses the append, as
+	// [ErrLowDisk]. It must be quick and must not call the log. If nil, there is always room.
 	Room func(bytes int) error
 
 	Events Events
 }
 
-// Log is one topic partition: it appends, reads, and knows how far readers may see. All methods are safe for concurrent
-// use. The zero value is not usable; see [Open].
+// Log is one topic partition: it appends, reads, and knows how far readers may read. All methods are safe for
+// concurrent use. The zero value is not usable; see [Open].
 type Log struct {
 	topic string
 	index int32
@@ -94,8 +94,8 @@ type Log struct {
 }
 
 // Open opens the log in o.Dir, which it creates if there is none. When it returns, everything in the log is durable and
-// visible: what an unclean stop left behind was checked and synced. It blocks on the disk, for as long as it takes to read
-// what was not flushed. Errors match [ErrStorage].
+// visible: whatever an unclean stop left behind has been checked and synced. It blocks on the disk, for as long as it
+// takes to read what was not flushed. Errors match [ErrStorage].
 func Open(o Options) (*Log, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -196,14 +196,14 @@ func (l *Log) Dir() string {
 // Size is the bytes of the log's record files.
 func (l *Log) Size() int64 { return l.store.Size() }
 
-// Config returns the topic's configuration that is in force.
+// Config returns the topic's current configuration.
 func (l *Log) Config() topicconfig.Config { return l.settings.Load().config }
 
-// PrepareConfig makes the log ready for a configuration that is about to be made durable, and then given to [Log.SetConfig].
-// Where that ends the following of the page cache, the next start will take the high watermark of the checkpoints for what
-// is flushed. So appends become visible by the new rule already, and when it returns nil everything that is visible has been
-// synced. When the configuration does not come to be, or the call fails, SetConfig with the old one undoes it. It waits for
-// the device, until ctx ends. Errors match [ErrStorage], [ErrClosed].
+// PrepareConfig prepares the log for a configuration that is about to be made durable, and then passed to
+// [Log.SetConfig]. If the log stops following the page cache with it, the next start will take the high watermark of
+// the checkpoints as flushed. So appends become visible by the new rule already, and when it returns nil everything
+// visible has been synced. If the configuration does not take effect, or the call fails, SetConfig with the old one
+// undoes it. It waits for the device, until ctx ends. Errors match [ErrStorage], [ErrClosed].
 func (l *Log) PrepareConfig(ctx context.Context, c topicconfig.Config) error {
 	next := newSettings(c)
 	l.appending.Lock()
@@ -222,9 +222,9 @@ func (l *Log) PrepareConfig(ctx context.Context, c topicconfig.Config) error {
 	return l.syncer.kick().wait(ctx)
 }
 
-// SetConfig puts a new configuration in force, for everything that begins after it returns. Records that are visible stay
-// visible: a log that stops following the page cache is synced at once, without waiting for it. When the configuration is
-// kept anywhere, [Log.PrepareConfig] comes before that.
+// SetConfig applies a new configuration to everything that begins after it returns. Visible records stay visible: if
+// the log stops following the page cache, a sync is started, but not waited for. If the configuration is persisted
+// anywhere, call [Log.PrepareConfig] before that.
 func (l *Log) SetConfig(c topicconfig.Config) {
 	s := newSettings(c)
 	l.appending.Lock()
@@ -260,8 +260,8 @@ func (l *Log) refusal() error {
 // Failed returns the error of the sync or write that ended the log's work, or nil. It matches [ErrStorage].
 func (l *Log) Failed() error { return l.syncer.failure() }
 
-// Fence makes the log take no more appends, since this node no longer leads the partition: they get [ErrNotLeader]. Reads
-// go on, and so does the sync of what was appended. A second call does nothing.
+// Fence makes the log refuse appends, since this node no longer leads the partition: they get [ErrNotLeader]. Reads
+// continue, and so does the sync of what was appended. A second call does nothing.
 func (l *Log) Fence() {
 	l.stopAppends(ErrNotLeader)
 	l.moved()
@@ -279,15 +279,15 @@ func (l *Log) stopAppends(err error) {
 	}
 }
 
-// Close stops appends, syncs what was appended, answers what waited for that, and closes the files. Reads that began
-// before may finish; later calls get [ErrClosed]. The error matches [ErrStorage] and says that the log was not closed in
-// order. A second call waits for the first and returns the same.
+// Close stops appends, syncs what was appended, completes the appends that waited for that, and closes the files. Reads
+// that began before may finish; later calls get [ErrClosed]. The error matches [ErrStorage] and says that the log was
+// not closed cleanly. A second call waits for the first and returns the same result.
 func (l *Log) Close() error { return l.shut(ErrClosed, l.closeFiles) }
 
-// Remove stops the log for good: appends and reads get [ErrDeleted], what waits for a sync gets its answer, and the files
-// are closed without another one. Then retire is called, once, to give the directory another name; it returns where the
-// files are from then on. Readers that hold records may go on reading them. The caller deletes the directory when it sees
-// fit.
+// Remove stops the log permanently: appends and reads get [ErrDeleted], appends that wait for a sync are completed, and
+// the files are closed without another sync. Then retire is called, once, to rename the directory; it returns where the
+// files are from then on. Readers that hold records may continue reading them. The caller deletes the directory at a
+// time of its choosing.
 func (l *Log) Remove(retire func() (dir string, err error)) error {
 	return l.shut(ErrDeleted, func() error { return l.discardFiles(retire) })
 }
@@ -337,7 +337,8 @@ func (l *Log) closeFiles() error {
 	return l.closedFiles(done)
 }
 
-// closedFiles returns what keeps the log from being closed in order.
+// closedFiles returns the error that keeps the log from being closed
+// cleanly.
 func (l *Log) closedFiles(done kafkalog.Closed) error {
 	failed := l.syncer.failure()
 	if failed == nil && done.Sync != nil {

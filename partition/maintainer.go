@@ -8,21 +8,23 @@ import (
 	"time"
 )
 
-// MaintainerOptions are the clock and the intervals of a [Maintainer]. Zero values take Kafka's defaults.
+// MaintainerOptions are the clock and the intervals of a [Maintainer]. Zero values select Kafka's
+// defaults.
 type MaintainerOptions struct {
-	// Now is the clock that tasks are given and that [Task.Due] is told times of; nil is time.Now. How long the maintainer
-	// waits does not depend on it: a clock that is set moves no deadline.
+	// Now is the clock whose time tasks and [Task.Due] are given; nil is time.Now. How long the maintainer waits does
+	// not depend on it: setting the clock moves no deadline.
 	Now func() time.Time
 
-	// InitialDelay [log.initial.task.delay.ms] is how long after its start the maintainer has retention and the expiry of
-	// producers look at logs for the first time; 0 or less is not before the first multiple of their intervals.
+	// InitialDelay [log.initial.task.delay.ms] is how long after its start the maintainer first runs retention and the
+	// expiry of producers; with 0 or less, not before the first multiple of their intervals.
 	InitialDelay time.Duration
 
-	// RetentionInterval [log.retention.check.interval.ms] is how often retention looks at a log that holds records;
-	// 0 is five minutes. All logs are looked at in the same wake-up.
+	// RetentionInterval [log.retention.check.interval.ms] is how often retention checks a log that holds records; 0
+	// is five minutes. All logs are checked in the same wake-up.
 	RetentionInterval time.Duration
 
-	// ProducerExpiry [producer.id.expiration.ms] is the silence after which a producer is forgotten; 0 is a day.
+	// ProducerExpiry [producer.id.expiration.ms] is how long a producer may be silent before it is forgotten; 0
+	// is a day.
 	ProducerExpiry time.Duration
 
 	// ProducerExpiryInterval [producer.id.expiration.check.interval.ms]; 0 is ten minutes.
@@ -45,11 +47,12 @@ func (o MaintainerOptions) withDefaults() MaintainerOptions {
 	return o
 }
 
-// Maintainer runs what has to be done at some time: retention, expiry of producers, flush.ms, deletion of retired files,
-// checkpoints. It is one heap of deadlines and one goroutine that sleeps until the first of them; a log that needs nothing
-// is not in the heap. It is safe for concurrent use.
+// Maintainer runs scheduled work: retention, expiry of producers, flush.ms, deletion of retired files, checkpoints. It
+// is one heap of deadlines and one goroutine that sleeps until the first of them; a log that needs nothing is not in
+// the heap. It is safe for concurrent use.
 //
-// Deadlines are kept on the monotonic clock, as values of monotonic. The time of day says what is old, never when to look.
+// Deadlines are kept on the monotonic clock, as values of type monotonic. The time of day decides what is old, never
+// when to run.
 type Maintainer struct {
 	options MaintainerOptions
 	started time.Time    // monotonic
@@ -79,16 +82,16 @@ func newMaintainer(o MaintainerOptions, wakeUp func()) *Maintainer {
 	return m
 }
 
-// SetProducerExpiry changes after which silence a producer is forgotten, from the next look at each log on. 0 is what the
-// maintainer was made with.
+// SetProducerExpiry changes how long a producer may be silent before it is forgotten, starting with the next check of
+// each log. 0 restores the value that the maintainer was created with.
 func (m *Maintainer) SetProducerExpiry(d time.Duration) {
 	m.expiry.Store(int64(cmp.Or(d, m.options.ProducerExpiry)))
 }
 
 func (m *Maintainer) producerExpiry() time.Duration { return time.Duration(m.expiry.Load()) }
 
-// Close stops the goroutine after the task that runs, and returns when it ended. Tasks that are due later do not run. A
-// second Close does nothing.
+// Close stops the goroutine after the task in progress, and returns when it has ended. Tasks that are due later do not
+// run. A second Close does nothing.
 func (m *Maintainer) Close() {
 	m.mu.Lock()
 	m.mu.closed = true
@@ -108,7 +111,7 @@ func (m *Maintainer) nudge() {
 	}
 }
 
-// Task is work that a [Maintainer] does at a time. It never runs twice at once.
+// Task is work that a [Maintainer] runs at a given time. It never runs concurrently with itself.
 type Task struct {
 	maintainer *Maintainer
 	run        func(now time.Time) (next time.Time) // next is monotonic
@@ -119,8 +122,8 @@ type Task struct {
 	stopped bool
 }
 
-// NewTask returns a task that waits for [Task.Due]. run gets the time and returns when it wants to run again, or the zero
-// time for not until it is told. It may do I/O, and delays other tasks while it does.
+// NewTask returns a task that waits for [Task.Due]. run gets the time and returns when it wants to run again, or the
+// zero time for not before the next call of Due. It may do I/O, and delays other tasks while it does.
 func (m *Maintainer) NewTask(run func(now time.Time) (next time.Time)) *Task {
 	return m.newTask(func(now time.Time) time.Time {
 		next := run(now)
@@ -136,8 +139,8 @@ func (m *Maintainer) newTask(run func(now time.Time) (next time.Time)) *Task {
 	return &Task{maintainer: m, run: run, index: -1}
 }
 
-// Due makes the task run at the given time, or earlier if it was due earlier. The time is turned into how long that is from
-// now at once. It never waits for a task.
+// Due makes the task run at the given time, or earlier if it was due earlier. The time is converted to a delay from now
+// immediately. It never waits for a task.
 func (t *Task) Due(at time.Time) { t.dueAt(t.maintainer.monotonicOf(at)) }
 
 // monotonic reads the clock that nobody sets. It is used for differences and comparisons only; what strips its monotonic
@@ -176,7 +179,8 @@ func (t *Task) dueLocked(at time.Time) bool {
 	return t.index == 0
 }
 
-// Stop ends the task for good. It waits for the task if it is running; a task must not stop itself.
+// Stop ends the task permanently. It waits for the task if it is running; a task must not stop
+// itself.
 func (t *Task) Stop() {
 	m := t.maintainer
 	m.mu.Lock()

@@ -15,7 +15,7 @@ type Producer struct {
 	TxnStart         int64 // first offset of its open transaction; -1 without one
 }
 
-// Producers returns the producers that the log knows, in the order of their ids. The caller owns the slice. It reads no
+// Producers returns the producers known to the log, in the order of their ids. The caller owns the slice. It reads no
 // file. Errors: [ErrClosed], [ErrDeleted].
 func (l *Log) Producers() ([]Producer, error) {
 	if err := l.unreadable(); err != nil {

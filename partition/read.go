@@ -16,7 +16,7 @@ const (
 	ReadCommitted   Isolation = 1 // up to the last stable offset
 )
 
-// Records are whole batches as they are in the log, perhaps still on disk. The zero value is no records. Whoever gets them
+// Records are whole batches as they are in the log, perhaps still on disk. The zero value is no records. The receiver
 // releases them.
 type Records struct {
 	regions *kafkalog.Regions
@@ -32,7 +32,7 @@ func (r Records) Len() int64 {
 }
 
 // WriteTo writes the batches to w. When w can take them from a file, as a TCP connection can, they are not copied through
-// this process. It blocks as w and the disk do.
+// this process. It blocks on w and on the disk.
 func (r Records) WriteTo(w io.Writer) (int64, error) {
 	if r.regions == nil {
 		return 0, nil
@@ -58,14 +58,15 @@ func (r Records) failed(err error) error {
 	return err
 }
 
-// Release lets go of the files. The records must not be used after. Releasing twice does nothing.
+// Release releases the files. The records must not be used afterwards. Releasing twice does
+// nothing.
 func (r Records) Release() {
 	if r.regions != nil {
 		r.regions.Release()
 	}
 }
 
-// AbortedTxn is a transaction that was aborted and whose records are among those that were read.
+// AbortedTxn is an aborted transaction whose records are among those that were read.
 type AbortedTxn struct {
 	ProducerID  int64
 	FirstOffset int64
@@ -79,8 +80,9 @@ type Read struct {
 }
 
 // Read returns whole batches from the one that holds the offset fetch on, as far as iso allows and up to about maxBytes.
-// The first batch is returned whole even if it alone is larger, when minOne is true; otherwise there is nothing then. A
-// fetch from what iso does not show yet, up to the log end, returns nothing and no error. The caller releases the records.
+// If minOne is true the first batch is returned whole even if it exceeds maxBytes; otherwise nothing is returned in
+// that case. A fetch of offsets that iso does not show yet, up to the log end, returns no records and no error. The
+// caller releases the records.
 //
 // Errors: [ErrOffsetOutOfRange] below the log start and above the log end, [ErrStorage], [ErrClosed], [ErrDeleted].
 func (l *Log) Read(fetch int64, iso Isolation, maxBytes int, minOne bool) (Read, error) {

@@ -2,8 +2,8 @@ package partition
 
 import "sync"
 
-// Waker waits for news of any number of logs: a fetch that finds too little registers one Waker on all its logs and then
-// waits on [Waker.C]. It needs no goroutine. A Waker may be used again after its logs were unwatched.
+// Waker waits for changes of any number of logs: a fetch that finds too little registers one Waker on all its logs and
+// then waits on [Waker.C]. It needs no goroutine. A Waker may be reused after its logs have been unwatched.
 type Waker struct {
 	c chan struct{}
 }
@@ -11,7 +11,8 @@ type Waker struct {
 // NewWaker returns a waker that watches nothing yet.
 func NewWaker() *Waker { return &Waker{c: make(chan struct{}, 1)} }
 
-// C yields a value after news of a watched log, once for any number of news since the last receive. It is never closed.
+// C yields a value after a watched log has changed, one for any number of changes since the last receive. It is never
+// closed.
 func (w *Waker) C() <-chan struct{} { return w.c }
 
 // wake never blocks: a value that is waiting already says everything.
@@ -54,9 +55,9 @@ func (s *watchers) wakeAll() {
 	}
 }
 
-// Watch registers w for news of this log: the high watermark, the last stable offset, the log start or the leader epoch
-// moved, or the log was closed, fenced or deleted. Register first and then read once more, so that nothing between the two
-// is missed. Registering twice is as registering once. On a log that is closed the waker fires at once.
+// Watch registers w for changes of this log: the high watermark, the last stable offset, the log start or the leader
+// epoch moved, or the log was closed, fenced or deleted. Register first and then read once more, so that no change in
+// between is missed. Registering twice has no further effect. On a closed log the waker fires immediately.
 func (l *Log) Watch(w *Waker) {
 	l.watchers.add(w)
 	if l.ended() != nil {
@@ -64,5 +65,5 @@ func (l *Log) Watch(w *Waker) {
 	}
 }
 
-// Unwatch ends [Log.Watch]. A value may still wait in [Waker.C].
+// Unwatch undoes [Log.Watch]. A value may still be pending in [Waker.C].
 func (l *Log) Unwatch(w *Waker) { l.watchers.remove(w) }

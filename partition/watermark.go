@@ -1,7 +1,7 @@
 package partition
 
-// Offsets are the positions of one log at one moment: LogStart <= LastStable <= HighWatermark <= LogEnd. None of them ever
-// goes back while the log is open.
+// Offsets are the positions of one log at one moment: LogStart <= LastStable <= HighWatermark <= LogEnd. None of them
+// ever decreases while the log is open.
 type Offsets struct {
 	LogStart      int64 // first offset that may be read
 	LastStable    int64 // read_committed readers stop here: no open transaction below it
@@ -34,8 +34,8 @@ type Checkpoint struct {
 	PageCached    bool // the log follows the page cache: its high watermark may be above what is on disk
 }
 
-// Checkpoint returns what is to be written into the checkpoint files. It reads no file and never waits, also when the log is
-// closed.
+// Checkpoint returns what is to be written into the checkpoint files. It reads no file and never waits, even when the
+// log is closed.
 func (l *Log) Checkpoint() Checkpoint {
 	start := l.store.LogStart()
 	c := Checkpoint{

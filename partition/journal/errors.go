@@ -5,12 +5,12 @@ import (
 	"fmt"
 )
 
-// ErrFull says that a side is full and what is in the other has not been synced elsewhere yet: the caller syncs the logs
-// themselves meanwhile.
+// ErrFull says that a side is full and that the contents of the other have not been synced elsewhere yet: meanwhile the
+// caller syncs the logs themselves.
 var ErrFull = errors.New("both sides of the journal are in use")
 
-// CorruptError says that a journal holds what no crash leaves behind: damage in what was synced, which may be the only
-// place that has some acknowledged records. The file is left as it is.
+// CorruptError says that a journal is damaged in a way that no crash explains: in a part that was synced, which may be
+// the only copy of some acknowledged records. The file is left unchanged.
 type CorruptError struct {
 	File     string
 	Position int64 // in bytes
@@ -21,7 +21,7 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("%s: damaged at byte %d: %s", e.File, e.Position, e.Reason)
 }
 
-// VersionError says that a journal is of a version that this program does not know. The file is left as it is.
+// VersionError says that a journal has a version that this program does not know. The file is left unchanged.
 type VersionError struct {
 	File         string
 	Found, Known uint32

@@ -62,18 +62,18 @@ const (
 	maxSideSize = 1 << 40
 )
 
-// MaxRoundBytes bounds the entries of one round. A reader refuses to believe in a longer one.
+// MaxRoundBytes bounds the entries of one round. A reader takes a longer one for damage.
 const MaxRoundBytes = 16 << 20
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Key says whose an entry is.
+// Key identifies the partition of an entry.
 type Key struct {
 	Topic     [16]byte // the topic's id
 	Partition int32
 }
 
-// Entry is records of one partition and their place.
+// Entry holds records of one partition and their location.
 type Entry struct {
 	Key
 	Base     int64 // base offset of the segment, which names its file

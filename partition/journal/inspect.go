@@ -12,16 +12,16 @@ import (
 // Inspection is what one journal of a data directory holds.
 type Inspection struct {
 	Name string // of the file, in the data directory
-	// Waits says that it is not the one in use: a full disk kept something of it from being put back.
+	// Waits says that it is not the one in use: a full disk kept it from being restored completely.
 	Waits bool
-	// Held is what it has, for each segment of a partition, in the order in which rounds first name them. Of one that waits,
-	// it is what may still have to be put back.
+	// Held is what it holds, for each segment of a partition, in the order in which rounds first name them. For a
+	// waiting journal it is what may still need to be restored.
 	Held []Held
 	// Problem is a [*CorruptError] or [*VersionError], or nil. What is in front of the damage is in Held.
 	Problem error
 }
 
-// Held is what a journal has of one segment of a partition.
+// Held is what a journal holds of one segment of a partition.
 type Held struct {
 	Key
 	Base  int64 // base offset of the segment
@@ -30,8 +30,8 @@ type Held struct {
 	First, Next int64
 }
 
-// Inspect reads the journals of a data directory, those that wait first and then the one in use, and changes nothing. Of a
-// directory without any it returns nothing. Errors are those of the file system.
+// Inspect reads the journals of a data directory, the waiting ones first and then the one in use, and changes nothing.
+// For a directory without any it returns nothing. Errors are those of the file system.
 func Inspect(fsys vfs.FS, dir string) ([]Inspection, error) {
 	names, _, err := waiting(fsys, dir)
 	if err != nil {

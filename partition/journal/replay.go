@@ -20,55 +20,58 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// ReplayOptions say what to put back where.
+// ReplayOptions say what to restore, and where.
 type ReplayOptions struct {
 	FS  vfs.FS
 	Dir string // the data directory
 
-	// Find returns the path of the record file of a segment, and false if there is no such partition any more. It is called
+	// Find returns the path of the record file of a segment, and false if the partition no longer exists. It is called
 	// by one goroutine.
 	Find func(k Key, base int64) (file string, ok bool)
 
-	// LeftAlone is called for each file that is not what it was when the journal was written, with the reason: nothing is
-	// put back into it. Nil: nobody is told. Calls do not overlap.
+	// LeftAlone is called for each file that has changed since the journal was written, with the reason: nothing is
+	// restored to it. May be nil. Calls do not overlap.
 	LeftAlone func(file, reason string)
 
-	// Workers is how many files are written and synced at the same time, at least 1.
+	// Workers is how many files are written and synced concurrently, at least 1.
 	Workers int
 
-	// Salvage has what a damaged journal says in front of the damage put back, and the journal kept. Without it a damaged one
-	// is an error, and nothing is changed.
+	// Salvage restores the part of a damaged journal before the damage, and keeps the journal. Without it a damaged
+	// journal is an error, and nothing is changed.
 	Salvage bool
 
-	// Waiting has only those journals put back that wait since a file could not be written, and not the one that is in use.
+	// Waiting restores only the journals that wait because a file could not be written, and not the one in use.
 	Waiting bool
 
-	// KeepUnknown has a journal stay as it is, whatever of it was put back, if Find does not know whose some of its entries are.
+	// KeepUnknown leaves a journal unchanged, whatever was restored from it, if Find does not know the partition of
+	// some of its entries.
 	KeepUnknown bool
 }
 
-// Replayed says what [Replay] did.
+// Replayed reports what [Replay] did.
 type Replayed struct {
 	Rounds  bool  // there was a journal with rounds
 	Files   int   // that the journal has records of
-	Written int   // of these, that had lost some
+	Written int   // those among them that had lost some
 	Bytes   int64 // put back
 
-	// Kept is where the journal is now if something of it was not put back, which nothing else may have. Else it is empty.
+	// Kept is where the journal is now if it was not restored completely, since nothing else may hold the rest.
+	// Otherwise it is empty.
 	Kept string
 
-	// Damaged is what is wrong with a journal that was salvaged: what came after it may be lost. Else it is nil.
+	// Damaged is the damage in a journal that was salvaged: what followed it may be lost. Otherwise it is nil.
 	Damaged *CorruptError
 
-	// Lacking are the files that there was no space to write to. The journals that have something of them are kept, and the next
-	// Replay tries again. Nobody may write to the files until then.
+	// Lacking are the files that could not be written for lack of space. The journals that hold records of them are
+	// kept, and the next Replay tries again. Nobody may write to the files until then.
 	Lacking []Lacking
 
-	// Unknown is how many partitions Find did not know, in journals that stay for them. It is 0 without KeepUnknown.
+	// Unknown is how many partitions Find did not know, in journals that are kept for them. It is 0 without
+	// KeepUnknown.
 	Unknown int
 }
 
-// Lacking is a file that is not whole.
+// Lacking is a file that is incomplete for lack of space.
 type Lacking struct {
 	File string
 	Err  error // matches vfs.IsNoSpace
@@ -83,18 +86,18 @@ func (d *Replayed) add(other Replayed) {
 	d.Unknown += other.Unknown
 }
 
-// Replay puts back what the logs of a data directory lost in a power cut and the journal kept, makes it durable, and removes
-// the journal, or gives it another name if a file was left alone. No log of which it has anything may be open. Without a journal
-// it does nothing. It blocks on the device; when it fails, or is cut short, it may be called again.
+// Replay restores what the logs of a data directory lost in a power cut and the journal kept, makes it durable, and
+// removes the journal, or renames it if a file was left alone. No log of which it holds anything may be open. Without a
+// journal it does nothing. It blocks on the device; after a failure or an interruption it may be called again.
 //
-// A full disk fails nothing but the files that would have to grow, see [Replayed].Lacking. The journal gets another name then, and
-// waits beside the next one. It says of itself which partitions wait, and nothing of it is put back into others again: they are
-// served, and their segments may be rewritten. If it does not say so, or that is damaged, nothing but what a log has lost
-// behind its last batch is put back.
+// A full disk affects only the files that would have to grow, see [Replayed].Lacking. The journal is then renamed, and
+// waits beside the next one. It records which partitions wait, and nothing of it is restored to others again: they are
+// served, and their segments may be rewritten. If that note is missing or damaged, only what a log has lost behind its
+// last batch is restored.
 //
-// A file that is no longer there is left out, since only a deletion takes it away. So is one that holds, in the place of the
-// journal's, a whole batch of a later leader epoch, and one whose next segment has offsets of the journal's: then a server that
-// knows no journal has written to the log since.
+// A file that no longer exists is skipped, since only a deletion removes it. So is one that holds, in the place of the
+// journal's bytes, a whole batch of a later leader epoch, and one whose next segment has offsets of the journal's: then
+// a server without a journal has written to the log since.
 //
 // Errors: [*CorruptError] and [*VersionError] of the journal, and those of the file system.
 func Replay(o ReplayOptions) (Replayed, error) {
@@ -177,8 +180,8 @@ func waiting(fsys vfs.FS, dir string) (names []string, last int, err error) {
 	return numbered(fsys, dir, waitingPrefix)
 }
 
-// Left returns the names of the journals of a data directory that are kept since something of them was not put back, oldest
-// first.
+// Left returns the names of the journals of a data directory that are kept because they were not restored completely,
+// oldest first.
 func Left(fsys vfs.FS, dir string) ([]string, error) {
 	names, _, err := numbered(fsys, dir, leftPrefix)
 	return names, err
@@ -219,7 +222,7 @@ func putAside(fsys vfs.FS, dir, journal string) (string, error) {
 	}
 }
 
-// Exists reports whether a data directory has a journal, or one that waits.
+// Exists reports whether a data directory has a journal, current or waiting.
 func Exists(fsys vfs.FS, dir string) (bool, error) {
 	names, _, err := waiting(fsys, dir)
 	if err != nil || len(names) > 0 {

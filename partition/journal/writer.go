@@ -25,14 +25,15 @@ type Options struct {
 	Dir   string // the data directory
 	Bytes int64  // of both sides together, at least 64 KiB; 0 is [DefaultBytes]
 
-	// Generation is that of the first rounds. 0 draws one, which nobody can guess who writes records: their bytes stand in the
-	// remains of older rounds, and must not be taken for rounds.
+	// Generation is that of the first rounds. 0 draws a random one, which nobody who writes records can guess: their
+	// bytes remain in the space of older rounds, and must not be taken for rounds.
 	Generation uint64
 }
 
 // Writer adds rounds to a journal. One goroutine at a time uses it, except that any may call [Writer.Free].
 //
-// The file is made with the first round. There must be none: [Replay] and [Remove] see to that.
+// The file is created with the first round. It must not exist before: [Replay] and [Remove] ensure
+// that.
 type Writer struct {
 	fs       vfs.FS
 	name     string
@@ -63,9 +64,9 @@ func NewWriter(o Options) *Writer {
 	}
 }
 
-// Begin starts a round of no more than size bytes of entries, see [EntrySize], and returns the side that it goes to. When
-// that is another one than before, the caller begins to sync what the other side holds. The error is [ErrFull] while that has not
-// been done, and otherwise final: the journal takes no more rounds, and what it holds stays as it is.
+// Begin starts a round of no more than size bytes of entries, see [EntrySize], and returns the side that it goes to.
+// When the side changes, the caller begins to sync what the other side holds. The error is [ErrFull] while that has not
+// been done, and otherwise final: the journal accepts no more rounds, and its contents are left unchanged.
 func (w *Writer) Begin(size int) (side int, err error) {
 	if w.failed != nil {
 		return 0, w.failed
@@ -131,8 +132,8 @@ func (w *Writer) turn() error {
 // Size is how many bytes the entries of the round take so far.
 func (w *Writer) Size() int { return max(len(w.round)-roundHeaderSize, 0) }
 
-// Add adds an entry to the round that was begun. Its records are what appendRecords appends to the slice that it is given,
-// no more than length bytes. An error of that is returned, and then the round is as before.
+// Add adds an entry to the current round. Its records are what appendRecords appends to the slice that it is given, no
+// more than length bytes. An error of appendRecords is returned, and the round is then unchanged.
 func (w *Writer) Add(e Entry, length int, appendRecords func(dst []byte) ([]byte, error)) error {
 	before := len(w.round)
 	round := appendEntryHeader(w.round, e, length)
@@ -149,14 +150,15 @@ func (w *Writer) Add(e Entry, length int, appendRecords func(dst []byte) ([]byte
 	return nil
 }
 
-// EntrySize is how many bytes of a round an entry takes that has so many bytes of records.
+// EntrySize returns how many bytes of a round an entry with the given number of bytes of records
+// takes.
 func EntrySize(records int64) int64 { return entryHeaderSize + records }
 
 // keptRound is how large a round's memory may be to be kept for the next.
 const keptRound = 2 << 20
 
-// Commit writes the round and makes it durable. It blocks on the device. An error is final: whether the round is in the
-// journal is not known, the ones before it are, and no other is added.
+// Commit writes the round and makes it durable. It blocks on the device. An error is final: it is unknown whether the
+// round is in the journal, earlier rounds are, and no more rounds can be added.
 func (w *Writer) Commit() error {
 	if w.Size() == 0 {
 		return nil
@@ -177,7 +179,7 @@ func (w *Writer) Commit() error {
 	return nil
 }
 
-// Full reports whether the side that is not in use cannot be begun yet.
+// Full reports whether the other side is not free yet.
 func (w *Writer) Full() bool { return w.used[1-w.side].Load() }
 
 // Free says that everything in a side is durable elsewhere, so that it may be overwritten. Any goroutine may call it.
