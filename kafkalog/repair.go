@@ -20,6 +20,8 @@ type RepairOptions struct {
 	// LogStart is a log start that was published elsewhere. It is taken when the log's own file is damaged. 0 and less say
 	// nothing.
 	LogStart int64
+	// Foreign says that the last writer may have been a Kafka broker, whose snapshots prove nothing above Flushed, see [Options].
+	Foreign bool
 	// Abort says of which producers open transactions are ended with abort markers behind the end of the log. Nil: of none.
 	// Nothing shows whether a transaction whose marker is lost was committed, and one that is open may be under way in a
 	// cluster that goes on with it.

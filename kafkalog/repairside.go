@@ -56,7 +56,7 @@ func (r *Repair) findSidecars(names []string) error {
 		case isTxnIndexName(name) && slices.Contains(names, fileName(base, logSuffix)):
 			err = openTxnIndex(r.env.files.open(full, vfs.ReadOnly), base).verify()
 		case numbered && name == fileName(base, snapshotSuffix):
-			_, err = ReadSnapshotFile(r.fs, full)
+			_, err = r.readSnapshot(name, base)
 		case name == epochFileName:
 			_, err = ReadEpochFile(r.fs, full)
 		default:

@@ -2,6 +2,7 @@ package kafkalog
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -14,9 +15,11 @@ import (
 // readers of committed records wait before it for ever, and the next marker of its producer ends it together with another one.
 //
 // What stood there is known if the index of aborted transactions says so, or if a snapshot of the producers behind the damage
-// says that the transaction had ended, or that index that the next one had begun: both are written once the index is durable, so that
-// it was committed then. Such a marker is put back where it was. Of the others nobody knows; who runs the log decides what
-// becomes of them.
+// says that the transaction had ended, or that index that the next one had begun, and the index was durable then, so that it was
+// committed. Such a marker is put back where it was. Of the others nobody knows; who runs the log decides what becomes of them.
+//
+// A snapshot is written once everything before it is durable, but not by a Kafka broker: that rolls with a snapshot on disk, and
+// syncs the segment and its index of aborted transactions after that. A power cut in between leaves an abort that looks like a commit.
 
 // TransactionEnd says what a repair does about the end of a transaction.
 type TransactionEnd string
@@ -74,9 +77,10 @@ func (s *repairSegment) noteTransaction(b batch.Batch, h batch.Header) {
 type repairHole struct {
 	first, next int64
 	epoch       int32
-	taken       int64 // offsets below are those of markers already, or of none
-	markers     *[]batch.EndMarkerOptions
-	abortsKnown bool // the index of aborted transactions can be read
+	taken       map[int64]bool            // offsets of markers that are put back, or known to have been there
+	markers     *[]batch.EndMarkerOptions // by rising offset
+	segment     int64                     // its base
+	abortsKnown bool                      // the index of aborted transactions can be read
 }
 
 // holes returns the segment's, in order.
@@ -84,16 +88,28 @@ func (s *repairSegment) holes(abortsKnown bool) (holes []*repairHole) {
 	for i := range s.regions {
 		if g := &s.regions[i]; !g.isPutRight() && g.next > g.first {
 			holes = append(holes, &repairHole{
-				first: g.first, next: g.next, epoch: g.epoch, taken: g.first, markers: &g.markers, abortsKnown: abortsKnown,
+				first: g.first, next: g.next, epoch: g.epoch, taken: map[int64]bool{}, markers: &g.markers, segment: s.base,
+				abortsKnown: abortsKnown,
 			})
 		}
 	}
 	if s.fillsBehind() {
 		holes = append(holes, &repairHole{
-			first: s.end, next: s.fillTo, epoch: s.epoch, taken: s.end, markers: &s.fillMarkers, abortsKnown: abortsKnown,
+			first: s.end, next: s.fillTo, epoch: s.epoch, taken: map[int64]bool{}, markers: &s.fillMarkers, segment: s.base,
+			abortsKnown: abortsKnown,
 		})
 	}
 	return holes
+}
+
+// freeBelow returns the last offset below a limit that no marker has, and false if there is none. The last, so that those before it
+// are left for markers with a lower limit.
+func (h *repairHole) freeBelow(limit int64) (int64, bool) {
+	offset := min(h.next, limit) - 1
+	for h.taken[offset] {
+		offset--
+	}
+	return offset, offset >= h.first
 }
 
 // repairSnapshot is what was known of the producers at an offset.
@@ -107,6 +123,7 @@ type txnSurvey struct {
 	repair    *Repair
 	state     *producerState
 	snapshots []repairSnapshot // not passed yet, rising
+	durable   int64            // everything below was on disk, the indexes of aborted transactions included
 	holes     []*repairHole    // passed
 }
 
@@ -136,11 +153,34 @@ func (v *txnSurvey) readSnapshots(names []string) {
 		if !numbered || name != fileName(offset, snapshotSuffix) || offset <= r.Start || offset > r.End {
 			continue
 		}
-		if entries, err := ReadSnapshotFile(r.fs, path.Join(r.Dir, name)); err == nil {
+		if entries, err := r.readSnapshot(name, offset); err == nil {
 			v.snapshots = append(v.snapshots, repairSnapshot{offset, entries})
 		}
 	}
 	slices.SortFunc(v.snapshots, func(a, b repairSnapshot) int { return cmp.Compare(a.offset, b.offset) })
+	v.durable = r.options.Flushed
+	if n := len(v.snapshots); n > 0 {
+		v.durable = max(v.durable, v.snapshots[n-1].offset)
+	}
+}
+
+// errUnprovenSnapshot is what is wrong with a snapshot that may speak of what a power cut took, as a commit or an abort.
+var errUnprovenSnapshot = errors.New("a Kafka broker may have written it before what is lost in front of it was on disk")
+
+// readSnapshot returns the producers of a snapshot that can be believed.
+func (r *Repair) readSnapshot(name string, offset int64) ([]ProducerSnapshotEntry, error) {
+	entries, err := ReadSnapshotFile(r.fs, path.Join(r.Dir, name))
+	if err == nil && r.options.Foreign && offset > r.options.Flushed && r.losesBelow(offset) {
+		return nil, errUnprovenSnapshot
+	}
+	return entries, err
+}
+
+// losesBelow reports whether offsets below one are lost.
+func (r *Repair) losesBelow(offset int64) bool {
+	return slices.ContainsFunc(r.segments, func(s *repairSegment) bool {
+		return slices.ContainsFunc(s.holes(true), func(h *repairHole) bool { return h.first < offset })
+	})
 }
 
 // abortedIn returns what the index of a segment says of aborted transactions, and false if it cannot be used.
@@ -163,7 +203,7 @@ func (v *txnSurvey) begin(base int64, names []string) {
 	if !slices.Contains(names, name) {
 		return
 	}
-	entries, err := ReadSnapshotFile(v.repair.fs, path.Join(v.repair.Dir, name))
+	entries, err := v.repair.readSnapshot(name, base)
 	if err != nil {
 		return
 	}
@@ -182,13 +222,20 @@ func (v *txnSurvey) segment(s *repairSegment, aborted []AbortedTxn, known bool) 
 	}
 	for _, hole := range s.holes(known) {
 		for len(txns) > 0 && txns[0].header.BaseOffset < hole.first {
-			v.take(txns[0], ended)
+			v.take(s, txns[0], ended)
 			txns = txns[1:]
 		}
 		v.advance(hole.first)
 		v.holes = append(v.holes, hole)
+		var lost []AbortedTxn
 		for _, a := range aborted {
-			if a.LastOffset >= max(hole.first, hole.taken) && a.LastOffset < hole.next {
+			if a.LastOffset >= hole.first && a.LastOffset < hole.next && !hole.taken[a.LastOffset] {
+				hole.taken[a.LastOffset] = true
+				lost = append(lost, a)
+			}
+		}
+		for _, a := range lost {
+			if v.began(s, a) {
 				v.putBack(hole, v.saidNext(a.ProducerID, hole.next), RepairTransaction{
 					ProducerID: a.ProducerID, First: a.FirstOffset, Marker: a.LastOffset, Reason: "by the index of aborted transactions",
 				})
@@ -196,23 +243,31 @@ func (v *txnSurvey) segment(s *repairSegment, aborted []AbortedTxn, known bool) 
 		}
 	}
 	for _, t := range txns {
-		v.take(t, ended)
+		v.take(s, t, ended)
 	}
 }
 
 // take takes in a batch that is whole, given the transactions that the index of its segment says were aborted, by the offsets of
 // their markers.
-func (v *txnSurvey) take(t repairTxn, aborted map[int64]AbortedTxn) {
+func (v *txnSurvey) take(s *repairSegment, t repairTxn, aborted map[int64]AbortedTxn) {
 	v.advance(t.header.BaseOffset)
 	if !t.marker {
 		_, _ = v.state.append(&t.header) // a batch that contradicts the state changes nothing, as when the log is opened
 		return
 	}
 	if a, found := aborted[t.header.BaseOffset]; found && a.ProducerID == t.header.ProducerID {
-		v.compare(t.header.BaseOffset, ProducerSnapshotEntry{ProducerID: a.ProducerID, LastOffset: a.FirstOffset, TxnFirstOffset: a.FirstOffset},
-			fmt.Sprintf("by the index of aborted transactions, where the next one of its producer begins at offset %d", a.FirstOffset))
+		v.began(s, a)
 	}
 	v.state.appendMarker(&t.header, t.control)
+}
+
+// began looks for the end of the transaction of a producer before the one that the index of a segment says was aborted. It is false
+// if there is none: the marker of this one would then end both.
+func (v *txnSurvey) began(s *repairSegment, a AbortedTxn) bool {
+	v.compare(a.LastOffset, s, ProducerSnapshotEntry{ProducerID: a.ProducerID, LastOffset: a.FirstOffset, TxnFirstOffset: a.FirstOffset},
+		fmt.Sprintf("by the index of aborted transactions, where the next one of its producer begins at offset %d", a.FirstOffset))
+	known, found := v.state.entry(a.ProducerID)
+	return !found || known.TxnFirstOffset < 0 || known.TxnFirstOffset >= a.FirstOffset
 }
 
 // advance holds the state against the snapshots up to an offset.
@@ -221,14 +276,15 @@ func (v *txnSurvey) advance(offset int64) {
 		s := v.snapshots[0]
 		v.snapshots = v.snapshots[1:]
 		for _, said := range s.entries {
-			v.compare(s.offset, said, fmt.Sprintf("by the snapshot of the producers at offset %d, which knows of its end", s.offset))
+			v.compare(s.offset, nil, said, fmt.Sprintf("by the snapshot of the producers at offset %d, which knows of its end", s.offset))
 		}
 	}
 }
 
 // compare looks for the end of a transaction that is open by the records, and is not, or not from the same offset on, by what is
-// said of its producer at an offset. reason is who says so.
-func (v *txnSurvey) compare(at int64, said ProducerSnapshotEntry, reason string) {
+// said of its producer at an offset: by a snapshot, or by the index of a segment, of which it has the next transaction's marker
+// there. reason is who says so.
+func (v *txnSurvey) compare(at int64, index *repairSegment, said ProducerSnapshotEntry, reason string) {
 	known, _ := v.state.entry(said.ProducerID)
 	first := known.TxnFirstOffset
 	if v.state.producers[said.ProducerID] == nil || first < 0 || said.TxnFirstOffset == first {
@@ -239,11 +295,18 @@ func (v *txnSurvey) compare(at int64, said ProducerSnapshotEntry, reason string)
 		after, before = first, said.TxnFirstOffset
 	}
 	for _, hole := range slices.Backward(v.holes) {
-		if hole.next > before || hole.first <= after || !hole.abortsKnown || hole.taken >= hole.next {
+		marker, free := hole.freeBelow(before)
+		if hole.first <= after || !hole.abortsKnown || !free {
 			continue
 		}
+		if hole.next > before && index == nil { // where the next one begins for the next opening is not known
+			continue
+		}
+		if hole.next > v.durable && (index == nil || hole.segment != index.base) {
+			continue // the index may have lost an abort; what it has of its own segment came after that
+		}
 		v.putBack(hole, said, RepairTransaction{
-			ProducerID: said.ProducerID, First: first, Marker: hole.taken, Commit: true, Reason: reason,
+			ProducerID: said.ProducerID, First: first, Marker: marker, Commit: true, Reason: reason,
 		})
 		if said.TxnFirstOffset >= 0 {
 			v.state.producers[said.ProducerID].txnFirst = said.TxnFirstOffset
@@ -279,8 +342,9 @@ func (v *txnSurvey) putBack(hole *repairHole, said ProducerSnapshotEntry, t Repa
 		BaseOffset: t.Marker, LeaderEpoch: hole.epoch, ProducerID: t.ProducerID, ProducerEpoch: t.ProducerEpoch,
 		Commit: t.Commit, CoordinatorEpoch: t.CoordinatorEpoch, Timestamp: timestamp,
 	}
-	*hole.markers = append(*hole.markers, m)
-	hole.taken = t.Marker + 1
+	i, _ := slices.BinarySearchFunc(*hole.markers, t.Marker, func(m batch.EndMarkerOptions, offset int64) int { return cmp.Compare(m.BaseOffset, offset) })
+	*hole.markers = slices.Insert(*hole.markers, i, m)
+	hole.taken[t.Marker] = true
 	h := batch.EndMarker(m).Header()
 	v.state.appendMarker(&h, batch.ControlRecord{Type: markerType(t.Commit), CoordinatorEpoch: t.CoordinatorEpoch})
 	v.repair.Transactions = append(v.repair.Transactions, t)

@@ -155,6 +155,13 @@ func journalProblem(done partition.JournalReplay, nameless []string) error {
 // only copy of acknowledged records.
 func (s *StoppedDir) JournalProblem() error { return s.journal }
 
+// MayBeKafkas reports whether the last writer of the logs may have been a Kafka broker: the directory has no metadata log of a
+// server's own.
+func (s *StoppedDir) MayBeKafkas() bool {
+	_, err := s.data.fs.Stat(MetaSource{DataDir: s.data.path}.file())
+	return err != nil
+}
+
 // FS returns the files as they are now.
 func (s *StoppedDir) FS() vfs.FS { return s.data.fs }
 

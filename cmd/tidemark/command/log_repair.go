@@ -198,7 +198,7 @@ func (r *repairRun) repair(dir string, data *node.StoppedDir) repairedLog {
 	if r.apply {
 		fsys = vfs.OS()
 	}
-	o := kafkalog.RepairOptions{Abort: r.abort.has, Progress: r.bar.more}
+	o := kafkalog.RepairOptions{Abort: r.abort.has, Progress: r.bar.more, Foreign: data == nil || data.MayBeKafkas()}
 	if data != nil {
 		fsys = data.FS()
 		o.Flushed, o.Visible, o.LogStart = data.Checkpointed(filepath.Base(dir))
