@@ -51,7 +51,9 @@ type Member struct {
 	proved      time.Time // by claims that were lost
 	err         error     // why the place was lost
 
-	alive    map[int32]Live // who lived at the last look of the lease's holder
+	// alive is who lived at the last look of the lease's holder, and epochs those of the nodes right before it.
+	alive    map[int32]Live
+	epochs   map[int32]int64
 	lookedAt time.Time
 }
 
@@ -242,22 +244,26 @@ func (m *Member) Proved() time.Time {
 // Renew begins a new epoch of the node and returns it. Whatever this process did under the old one is refused from then on. When
 // another process has taken the node over it fails with [NodeEpochMismatch], whether or not [Member.Lost] has told of it yet.
 func (m *Member) Renew(ctx context.Context) (epoch int64, err error) {
-	m.adopt()
-	var incarnation [16]byte
-	_, _ = rand.Read(incarnation[:]) // never fails
-	if err := m.register(ctx, incarnation, m.Epoch()); err != nil {
+	if err := m.register(ctx, m.renewed(), m.Epoch()); err != nil {
 		return 0, err
 	}
 	return m.Epoch(), nil
 }
 
-// adopt takes over the epoch of a registration of this process whose outcome was not known, and turned out to be good.
-func (m *Member) adopt() {
+// renewed is the incarnation of the next epoch. It first takes over the epoch of a registration of this process whose outcome was
+// not known, and turned out to be good. One of which that is still not known is asked for again: it may come true at any time, and
+// under another incarnation it would look like another process.
+func (m *Member) renewed() (incarnation [16]byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if row, known := m.log.View().Node(m.o.Node); known && row.Incarnation == m.next {
 		m.incarnation, m.epoch = m.next, row.Epoch
 	}
+	if m.next != m.incarnation {
+		return m.next
+	}
+	_, _ = rand.Read(incarnation[:]) // never fails
+	return incarnation
 }
 
 // RaiseLevel lets commands up to a level into the log, if every node that lives understands them. [*LevelError] says which
@@ -358,26 +364,32 @@ func (m *Member) tend(life context.Context) {
 		_ = m.log.Lead(life)
 		return
 	}
-	asked := m.log.o.Now()
+	asked, epochs := m.log.o.Now(), map[int32]int64{}
+	for node := range m.log.View().Nodes() {
+		epochs[node.ID] = node.Epoch
+	}
 	alive, err := m.log.Live(life)
 	if err != nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.alive, m.lookedAt = alive, asked
+	m.alive, m.epochs, m.lookedAt = alive, epochs, asked
 }
 
 // Buried reports whether a node is to be taken for dead by this one, which holds the lease: it had no liveness key at a look
-// that is not older than two ticks. It does not wait. What follows from it must not break when the node lives after all.
+// that is not older than two ticks, and has not been registered since. It does not wait. What follows from it must not break when the node lives after all.
 func (m *Member) Buried(node int32) bool {
 	if node == m.o.Node || !m.log.Leads() {
 		return false
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, lives := m.alive[node]
-	return m.alive != nil && !lives && m.log.o.Now().Sub(m.lookedAt) <= 2*m.o.Tick
+	if _, lives := m.alive[node]; lives || m.alive == nil || m.log.o.Now().Sub(m.lookedAt) > 2*m.o.Tick {
+		return false
+	}
+	row, _ := m.log.View().Node(node)
+	return row.Epoch == m.epochs[node] // otherwise it has come back, or somebody takes it over
 }
 
 // gone is why there is no place left to keep: the log has stopped, or a [*FencedError].

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-io/tidemark/meta"
@@ -180,6 +181,39 @@ func TestANewEpochWhoseOutcomeWasNotKnownIsTheMembers(t *testing.T) {
 	})
 }
 
+// TestANewEpochMayBeAskedForAgainBeforeTheOutcomeIsKnown: what comes of both calls is this member's.
+func TestANewEpochMayBeAskedForAgainBeforeTheOutcomeIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		held := &heldAppends{Backend: metatest.NewMemory("c").Join()}
+		l := open(t, held, meta.Options{Node: 5})
+		m, err := meta.Join(t.Context(), l, meta.MemberOptions{Node: 5})
+		require.NoError(t, err)
+		t.Cleanup(m.Close)
+		gate := make(chan struct{})
+		held.gate.Store(&gate)
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err = m.Renew(ctx)
+			cancel()
+			require.Error(t, err)
+		}
+		third := make(chan error, 1)
+		go func() {
+			_, err := m.Renew(t.Context())
+			third <- err
+		}()
+		synctest.Wait()
+		held.gate.Store(nil)
+		close(gate)
+		assert.NoError(t, <-third)
+		pass(time.Second)
+		require.NoError(t, m.Err())
+		row, _ := l.View().Node(5)
+		require.Equal(t, []any{row.Epoch, row.Incarnation}, []any{m.Epoch(), m.Incarnation()})
+		require.Greater(t, m.Epoch(), int64(1))
+	})
+}
+
 func TestASecondProcessWaitsForTheKeyAndSaysWhoHasIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		storage := metatest.NewMemory("c")
@@ -249,6 +283,27 @@ func TestTheHolderOfTheLeaseKnowsWhoIsDead(t *testing.T) {
 		require.False(t, leading.Buried(1))
 		require.False(t, other.Buried(3), "who does not hold the lease buries nobody")
 		other.Close()
+		pass(3 * time.Second)
+		require.True(t, leading.Buried(2))
+	})
+}
+
+// TestANodeThatCameBackSinceTheLastLookIsNotBuried: it was restarted, and the look found nobody at its key in between.
+func TestANodeThatCameBackSinceTheLastLookIsNotBuried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		storage := metatest.NewMemory("c")
+		leading, l := join(t, storage, meta.MemberOptions{Node: 1})
+		other, _ := join(t, storage, meta.MemberOptions{Node: 2})
+		other.Close()
+		pass(3 * time.Second)
+		require.True(t, leading.Buried(2))
+		back, _ := join(t, storage, meta.MemberOptions{Node: 2})
+		_, err := l.Do(t.Context(), meta.PutKv{Key: "all before this is applied"})
+		require.NoError(t, err)
+		require.False(t, leading.Buried(2), "its registration tells")
+		pass(3 * time.Second)
+		require.False(t, leading.Buried(2))
+		back.Close()
 		pass(3 * time.Second)
 		require.True(t, leading.Buried(2))
 	})
