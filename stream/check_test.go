@@ -5,7 +5,9 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -398,6 +400,54 @@ func boolAs[N int64 | int](b bool) N {
 		return 1
 	}
 	return 0
+}
+
+// TestF15_AnObjectThatArrivesWhileTheLogIsListedIsNotMissed: a listing is not a snapshot. The writer goes on meanwhile, and what
+// it stores later says that the window was acknowledged.
+func TestF15_AnObjectThatArrivesWhileTheLogIsListedIsNotMissed(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		h := newHealthy(t)
+		h.putWAL(4*Window, Window, h.next(0, 2))
+		h.putWAL(5*Window, Window, h.next(0, 3), walMark(5*Window))
+		store := &lateObject{Store: h.store, key: h.walKey(4 * Window)}
+		if lost {
+			require.NoError(t, h.base.Delete(t.Context(), h.walKey(4*Window)))
+		}
+		var kinds []FindingKind
+		for f, err := range Check(t.Context(), CheckOptions{
+			Catalog: viewer{h.view}, WAL: store, Data: store, Cluster: "tm", Deep: true,
+		}) {
+			require.NoError(t, err)
+			kinds = append(kinds, f.Kind)
+		}
+		if lost {
+			require.Equal(t, []FindingKind{FoundWALGap}, kinds)
+		} else {
+			require.Empty(t, kinds)
+		}
+	}
+}
+
+// lateObject is a store of which the listings before the first read of a range do not have an object: it came behind them.
+type lateObject struct {
+	objstore.Store
+	key  string
+	read atomic.Bool
+}
+
+func (l *lateObject) ReadRange(ctx context.Context, key string, p []byte, off int64) error {
+	if strings.Contains(key, "/_kafka_tm/1/1/") { // of the epoch's log
+		l.read.Store(true)
+	}
+	return l.Store.ReadRange(ctx, key, p, off)
+}
+
+func (l *lateObject) List(ctx context.Context, r objstore.ListRequest) (objstore.Page, error) {
+	page, err := l.Store.List(ctx, r)
+	if !l.read.Load() {
+		page.Objects = slices.DeleteFunc(page.Objects, func(o objstore.Info) bool { return o.Key == l.key })
+	}
+	return page, err
 }
 
 func (h *healthy) remove(key string) {

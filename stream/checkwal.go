@@ -46,15 +46,17 @@ func (c *checker) logOf(key string) (catalog.NodeID, bool) {
 	return prefix.Node, err == nil && strings.HasPrefix(key, prefix.String())
 }
 
-// logLooks is how often a log is looked at again whose objects vanish meanwhile: its writer deletes what is committed.
+// logLooks is how often a log is looked at again whose objects vanish meanwhile, since its writer deletes what is committed, or in
+// which a window seems to be missing: a listing is not a snapshot, and the object may have come behind it.
 const logLooks = 5
 
 // checkLog looks at one node's log. What it finds is reported when the look was not disturbed.
 func (c *checker) checkLog(ctx context.Context, node catalog.NodeID) error {
 	for look := 0; ; look++ {
-		l := logCheck{checker: c, prefix: WALPrefix{Cluster: c.Cluster, Node: node}}
+		l := logCheck{checker: c, prefix: WALPrefix{Cluster: c.Cluster, Node: node}, last: look >= logLooks}
 		err := l.look(ctx)
-		if errors.Is(err, errVanished) && look < logLooks {
+		var gap *WALGapError
+		if (errors.Is(err, errVanished) || errors.As(err, &gap)) && !l.last {
 			continue
 		}
 		if err != nil {
@@ -73,6 +75,7 @@ func (c *checker) checkLog(ctx context.Context, node catalog.NodeID) error {
 type logCheck struct {
 	*checker
 	prefix WALPrefix
+	last   bool           // there is no other look
 	found  []func() error // reports, for when the look is over
 	survey walSurvey      // of the epoch that has the log
 	// fenced are the windows of the lowest fences of epochs that have ended: what lies above one is kept as long as it.
@@ -214,7 +217,7 @@ func (l *logCheck) checkRun(ctx context.Context, state catalog.NodeState) error 
 	}
 	var gap *WALGapError
 	err := takeover.checkGap(ctx, l.survey, window)
-	if err != nil && !errors.As(err, &gap) {
+	if err != nil && (!l.last || !errors.As(err, &gap)) {
 		return err
 	}
 	if err != nil {

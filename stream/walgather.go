@@ -5,6 +5,9 @@ import "time"
 // maxGatherPause is how many groups go out without waiting after waiting has been in vain again and again.
 const maxGatherPause = 128
 
+// maxGatherWait bounds a wait: a PUT that took longer than twice as long was tried again, and says nothing about the next one.
+const maxGatherWait = 100 * time.Millisecond
+
 // walGather has the next group of a log without an interval wait for those whose records have just become durable: callers
 // that wait for each record append the next one then.
 //
@@ -33,7 +36,7 @@ func (g *walGather) begin(answered, waiting int, took time.Duration, now time.Ti
 	case g.skip > 0:
 		g.skip--
 	default:
-		g.expected, g.waiting, g.until = answered+waiting, waiting, now.Add(took/2)
+		g.expected, g.waiting, g.until = answered+waiting, waiting, now.Add(min(took/2, maxGatherWait))
 	}
 }
 

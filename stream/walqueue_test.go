@@ -329,24 +329,39 @@ func TestWAL3_ALoneCallerIsNotWaitedForWithoutAnInterval(t *testing.T) {
 	}
 }
 
+// TestAGroupDoesNotWaitLongAfterAStoreThatWasAway: the PUT before it was tried again for a minute, and its callers may have given up.
+func TestAGroupDoesNotWaitLongAfterAStoreThatWasAway(t *testing.T) {
+	limits := testLimits
+	limits.batchInterval, limits.maxPutAge = 0, time.Hour
+	q := newQueueAt(t, limits)
+	q.add(1, 0, 100)
+	q.add(1, 1, 100)
+	q.now = q.now.Add(time.Minute)
+	_, err := q.finish(q.takeUploads()[0], q.now)
+	require.NoError(t, err)
+	due, waiting := q.deadline()
+	require.True(t, waiting)
+	require.Equal(t, q.now.Add(maxGatherWait), due)
+}
+
 // TestWaitingForCallersInVainBecomesRare: it costs at most one group in 129 half of a PUT's time.
 func TestWaitingForCallersInVainBecomesRare(t *testing.T) {
 	var g walGather
 	now, waits := time.Unix(1_700_000_000, 0), 0
 	for range 129 * 10 {
-		g.begin(10, 10, time.Second, now)
+		g.begin(10, 10, 40*time.Millisecond, now)
 		if g.expected > 0 {
-			require.Equal(t, walGather{expected: 20, waiting: 10, until: now.Add(time.Second / 2), pause: g.pause}, g)
+			require.Equal(t, walGather{expected: 20, waiting: 10, until: now.Add(20 * time.Millisecond), pause: g.pause}, g)
 			waits++
 		}
 		g.end(14)
 	}
 	require.Equal(t, 8+8, waits, "after 1, 2, 4 ... 128 groups, and then each 129th")
 	for g.skip > 0 {
-		g.begin(10, 10, time.Second, now)
+		g.begin(10, 10, 40*time.Millisecond, now)
 	}
 	for range 5 {
-		g.begin(10, 10, time.Second, now)
+		g.begin(10, 10, 40*time.Millisecond, now)
 		require.Equal(t, 20, g.expected)
 		g.end(15)
 	}

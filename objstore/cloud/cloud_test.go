@@ -215,6 +215,76 @@ func TestF45_AStoreWithoutTheConditionIsToldOfAndAskedRightBefore(t *testing.T) 
 	}
 }
 
+// TestF45_AStoreThatForgetsTheUploadThatItRefusedHasTheCondition: nothing is left to be given up then.
+func TestF45_AStoreThatForgetsTheUploadThatItRefusedHasTheCondition(t *testing.T) {
+	f := newFakeS3(t)
+	s, err := cloud.Open(t.Context(), f.url(), cloud.Options{Replaces: func() { t.Error("it does not") }})
+	require.NoError(t, err)
+	defer s.Close()
+	f.setRefuse(func(r *http.Request) (int, string) {
+		if r.Method == http.MethodDelete && r.URL.Query().Has("uploadId") {
+			delete(f.mu.uploads, r.URL.Query().Get("uploadId"))
+			return 404, "NoSuchUpload"
+		}
+		return 0, ""
+	})
+	require.NoError(t, sendLarge(t, s, func() {}))
+	require.ErrorIs(t, sendLarge(t, s, func() {}), objstore.ErrExists)
+}
+
+// TestF45_WhatFitsIntoOneRequestHasTheConditionOfAPut: where that of an upload in parts is not known it is not needed.
+func TestF45_WhatFitsIntoOneRequestHasTheConditionOfAPut(t *testing.T) {
+	f := newFakeS3(t)
+	f.mu.unconditional = func() (int, string) { return 0, "" }
+	s := open(t, f.url())
+	defer s.Close()
+	up, err := s.Create(t.Context(), "k")
+	require.NoError(t, err)
+	_, err = up.Write([]byte("ours"))
+	require.NoError(t, err)
+	f.setRefuse(func(r *http.Request) (int, string) {
+		if r.Method == http.MethodPut && r.URL.Path == "/b/k" { // another's comes right before it
+			f.mu.objects["k"] = []byte("another's")
+		}
+		return 0, ""
+	})
+	require.ErrorIs(t, up.Finish(), objstore.ErrExists)
+	f.setRefuse(nil)
+	got, err := s.Get(t.Context(), "k")
+	require.NoError(t, err)
+	require.Equal(t, "another's", string(got))
+}
+
+// TestF61_EachPartHasTheChecksumThatItsUploadWasBegunWith: AWS refuses others. What is tried out is sent as everything else is.
+func TestF61_EachPartHasTheChecksumThatItsUploadWasBegunWith(t *testing.T) {
+	f := newFakeS3(t)
+	begun, parts := []string{}, []string{}
+	var mu sync.Mutex
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		switch query := r.URL.Query(); {
+		case query.Has("uploads"):
+			begun = append(begun, r.Header.Get("x-amz-checksum-algorithm"))
+		case query.Has("partNumber"):
+			parts = append(parts, r.Header.Get("x-amz-sdk-checksum-algorithm"))
+		}
+		mu.Unlock()
+		for name := range r.Header {
+			if lower := strings.ToLower(name); strings.HasPrefix(lower, "x-amz-checksum-") || lower == "x-amz-sdk-checksum-algorithm" {
+				r.Header.Del(name)
+			}
+		}
+		f.serve(w, r)
+	}))
+	defer front.Close()
+	s, err := cloud.Open(t.Context(), "s3://b?endpoint="+front.URL, cloud.Options{})
+	require.NoError(t, err)
+	defer s.Close()
+	require.NoError(t, sendLarge(t, s, func() {}))
+	require.Equal(t, []string{"CRC32", "CRC32"}, begun, "of the upload that is tried out, and of this one")
+	require.Equal(t, []string{"CRC32", "CRC32", "CRC32"}, parts)
+}
+
 // TestF45_WhatCouldNotBeTriedOutIsTriedAgain: a store that fails for now has said nothing.
 func TestF45_WhatCouldNotBeTriedOutIsTriedAgain(t *testing.T) {
 	f := newFakeS3(t)
