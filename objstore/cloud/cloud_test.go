@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -277,7 +279,7 @@ func TestF61_EachPartHasTheChecksumThatItsUploadWasBegunWith(t *testing.T) {
 		f.serve(w, r)
 	}))
 	defer front.Close()
-	s, err := cloud.Open(t.Context(), "s3://b?endpoint="+front.URL, cloud.Options{})
+	s, err := cloud.Open(t.Context(), "s3://b?endpoint="+front.URL+"&request_checksum_calculation=when_supported", cloud.Options{})
 	require.NoError(t, err)
 	defer s.Close()
 	require.NoError(t, sendLarge(t, s, func() {}))

@@ -114,6 +114,7 @@ func (b *s3Bucket) tryToReplace(ctx context.Context) (kept bool, err error) {
 	}()
 	begun, err := b.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{
 		Bucket: &b.bucket, Key: name, ServerSideEncryption: b.encryption, SSEKMSKeyId: b.encryptionKey,
+		ChecksumAlgorithm: b.checksum,
 	})
 	if err != nil {
 		return false, err
@@ -123,6 +124,9 @@ func (b *s3Bucket) tryToReplace(ctx context.Context) (kept bool, err error) {
 		return false, nil
 	}
 	_, left := b.client.AbortMultipartUpload(after, &s3.AbortMultipartUploadInput{Bucket: &b.bucket, Key: name, UploadId: begun.UploadId})
+	if _, code := answer(left); code == "NoSuchUpload" {
+		left = nil // some stores forget an upload when they refuse its end
+	}
 	switch class := classOf(err); {
 	case ctx.Err() != nil:
 		return false, err
@@ -139,6 +143,7 @@ func (b *s3Bucket) finishIfAbsent(ctx context.Context, name, id *string, data []
 	number, condition := int32(1), ifAbsent
 	part, err := b.client.UploadPart(ctx, &s3.UploadPartInput{
 		Bucket: &b.bucket, Key: name, UploadId: id, PartNumber: &number, Body: bytes.NewReader(data),
+		ChecksumAlgorithm: b.checksum,
 	})
 	if err != nil {
 		return err

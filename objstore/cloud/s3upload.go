@@ -30,7 +30,7 @@ type partWriter struct {
 	fail   context.CancelCauseFunc // ends ctx, and says why
 	bucket *s3Bucket
 	key    string
-	absent bool                   // the object is made only if the key is free
+	absent bool                   // an upload in parts is finished only if the key is free; one request always is
 	part   []byte                 // what is not on its way yet, up to the size of a part
 	upload *string                // id of the upload in parts; nil before the first part is full
 	sent   []*types.CompletedPart // in order; what each is is known when it has arrived
@@ -120,7 +120,7 @@ func (w *partWriter) finish() error {
 		if err := context.Cause(w.ctx); err != nil {
 			return err
 		}
-		return w.bucket.put(w.ctx, w.key, w.part, w.absent)
+		return w.bucket.put(w.ctx, w.key, w.part, true) // every store has this condition
 	}
 	err := context.Cause(w.ctx)
 	if err == nil {
