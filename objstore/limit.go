@@ -3,6 +3,7 @@ package objstore
 import (
 	"container/list"
 	"context"
+	"errors"
 	"runtime"
 	"sync"
 )
@@ -232,10 +233,10 @@ func (u *limitedUpload) Write(p []byte) (int, error) {
 	return u.Upload.Write(p)
 }
 
-// Finish is of [Upload].
+// Finish is of [Upload]. One that finds no room gives the upload up: it is over.
 func (u *limitedUpload) Finish() error {
 	if err := u.store.enter(u.ctx, u.store.others, OpFinish, u.key); err != nil {
-		return err
+		return errors.Join(err, u.Upload.Abort())
 	}
 	defer u.store.others.leave()
 	return u.Upload.Finish()

@@ -159,6 +159,42 @@ func TestAnUploadCountsOnlyWhileItSends(t *testing.T) {
 	require.Zero(t, limit.UnderWay())
 }
 
+// abortedUploads is a store that counts what is given up.
+type abortedUploads struct {
+	objstore.Store
+	aborted int
+}
+
+func (a *abortedUploads) Create(ctx context.Context, key string) (objstore.Upload, error) {
+	up, err := a.Store.Create(ctx, key)
+	return &abortedUpload{up, a}, err
+}
+
+type abortedUpload struct {
+	objstore.Upload
+	of *abortedUploads
+}
+
+func (u *abortedUpload) Abort() error {
+	u.of.aborted++
+	return u.Upload.Abort()
+}
+
+// TestAnUploadThatFindsNoRoomToFinishIsGivenUp: after an error of Finish an upload is over, and nobody calls Abort.
+func TestAnUploadThatFindsNoRoomToFinishIsGivenUp(t *testing.T) {
+	limit := objstore.NewLimit(1)
+	base := &abortedUploads{Store: mem.New()}
+	s := objstore.Limited(base, limit, limit)
+	ctx, cancel := context.WithCancel(t.Context())
+	up, err := s.Create(ctx, "k")
+	require.NoError(t, err)
+	cancel()
+	require.ErrorIs(t, up.Finish(), context.Canceled)
+	require.Equal(t, 1, base.aborted)
+	_, err = up.Write([]byte("x"))
+	require.Error(t, err)
+}
+
 func TestACallThatFailsOrPanicsGivesItsRoomBack(t *testing.T) {
 	limit := objstore.NewLimit(1)
 	s := objstore.Limited(faultstore.New(mem.New(), func(op faultstore.Op) faultstore.Fault {
