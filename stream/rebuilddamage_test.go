@@ -91,6 +91,22 @@ func TestALogThatBeganBehindACleanCloseIsUnproved(t *testing.T) {
 	require.ErrorContains(t, err, "goes on behind a gap, from 2 to 3")
 }
 
+// TestF15_ALogWhoseFirstObjectIsLostIsNotRebuiltSilently: nobody knows where it began, but the lowest object that is left was
+// sealed when one before it was acknowledged, and nothing of the log was trimmed.
+func TestF15_ALogWhoseFirstObjectIsLostIsNotRebuiltSilently(t *testing.T) {
+	w := newWreckage(t)
+	w.data(7, row(1, 1, 0))
+	w.log(5, 7, 9*Window, row(1, 1, 2), walMark(9*Window)) // that of row 1 is lost
+	w.log(5, 7, 10*Window, row(1, 1, 3), walMark(10*Window))
+	_, err := Rebuild(t.Context(), w.options(false))
+	require.ErrorContains(t, err, WALPrefix{Cluster: "tm-1", Node: 5}.Key(WALKey{Epoch: 7, Start: 8 * Window}))
+	made := w.rebuilt(true)
+	require.NoError(t, made.Write(t.Context(), w.options(true)))
+	kept, err := SalvagedLogs(t.Context(), w.store)
+	require.NoError(t, err)
+	require.Equal(t, 2, kept[0].Objects)
+}
+
 // TestALogThatBeganBehindACleanCloseIsProvedByAMark: a later object says that the first one of the epoch was acknowledged. Then so
 // was what is missing in front of it, and it is trimmed.
 func TestALogThatBeganBehindACleanCloseIsProvedByAMark(t *testing.T) {

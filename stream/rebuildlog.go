@@ -221,12 +221,11 @@ func (l *nodeLog) readNewest(ctx context.Context) error {
 	}
 	l.state.WALEpoch, l.state.WALStart = epoch, start
 	t := walTakeover{store: l.WAL, prefix: l.prefix, ended: epoch}
-	if !proved && !(ok && known < lowest) { // the lowest is the first of the epoch, which is never trimmed: was it acknowledged?
-		acked, says, _, err := t.newestMark(ctx, s.from(lowest))
-		if err := l.damage(findNode(l.prefix.Node, l.prefix.String()), err); err != nil {
+	if !proved && !(ok && known < lowest) {
+		var err error
+		if proved, err = l.proveStart(ctx, &t, s, lowest); err != nil {
 			return err
 		}
-		proved = says && acked > lowest
 	}
 	window := s.first(start)
 	for ; ; window += Window {
@@ -247,6 +246,20 @@ func (l *nodeLog) readNewest(ctx context.Context) error {
 	}
 	l.trim = s.trim
 	return l.readRecords(ctx, proved)
+}
+
+// proveStart says whether marks prove that a log of which nothing is trimmed was acknowledged from its lowest object on. It is damaged
+// if that one has a mark itself: then one below it was acknowledged, and is gone.
+func (l *nodeLog) proveStart(ctx context.Context, t *walTakeover, s *walSurvey, lowest int64) (proved bool, err error) {
+	acked, says, err := readMark(ctx, l.WAL, s.own[lowest])
+	if err == nil && says {
+		l.bad = true
+		return false, l.damage(findNode(l.prefix.Node, s.own[lowest].key), t.gap(acked-Window, lowest))
+	}
+	if err == nil {
+		acked, says, _, err = t.newestMark(ctx, s.from(lowest))
+	}
+	return says && acked > lowest, l.damage(findNode(l.prefix.Node, l.prefix.String()), err)
 }
 
 // startOf is where the log of an epoch begins, as the fence tells by which it ended the one before it (3.6). A fence of any
