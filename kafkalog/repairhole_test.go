@@ -1,13 +1,17 @@
 package kafkalog
 
 import (
+	"errors"
 	"maps"
 	"math/rand/v2"
 	"path"
 	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tidemark-io/tidemark/vfs/faultfs"
 )
 
 // The marker of the next transaction of a producer, lost or not, does not end the one before it as well.
@@ -175,4 +179,23 @@ func TestU08_ARepairTurnsNoTransactionIntoItsOpposite(t *testing.T) {
 		})
 	}
 	require.Greater(t, put, 100)
+}
+
+// A repair takes no file for damaged, and away, that the device does not give.
+func TestU08_AnIndexOfAbortsThatTheDeviceDoesNotGiveIsNotMadeAgain(t *testing.T) {
+	fsys := txnLog(t, func(l *Log) {
+		writeTxn(t, l, 7, 0)
+		endTxn(t, l, 7, false)
+	})
+	broken := faultfs.New(fsys, faultfs.FailMatching(faultfs.OpReadAt, "*"+txnIndexSuffix, syscall.EIO))
+	plan, err := PlanRepair(broken, testDir, RepairOptions{})
+	require.NoError(t, err)
+	require.Empty(t, plan.Steps)
+	require.Len(t, plan.Unrepairable, 1)
+	require.ErrorIs(t, plan.Unrepairable[0], syscall.EIO)
+}
+
+func TestAReadThatFailedLeavesNothingInDoubt(t *testing.T) {
+	require.True(t, passing(&ReadError{Path: "a.log", Err: syscall.EIO}))
+	require.False(t, passing(errors.Join(&ReadError{Err: syscall.EIO}, &IOError{Op: opSync, Err: syscall.EIO})))
 }

@@ -397,5 +397,6 @@ func (s *repairSegment) knownEnd(offset int64) int64 {
 // errUnreadable reports whether a file could not be read, as opposed to one that holds what it should not.
 func errUnreadable(err error) bool {
 	var io *IOError
-	return errors.As(err, &io)
+	var read *ReadError
+	return errors.As(err, &io) || errors.As(err, &read)
 }

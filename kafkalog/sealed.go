@@ -130,6 +130,8 @@ func passing(err error) bool {
 			return notOpened(e.Err)
 		}
 		return true
+	case *ReadError:
+		return true
 	case interface{ Unwrap() []error }:
 		for _, err := range e.Unwrap() {
 			if !passing(err) {
