@@ -378,7 +378,7 @@ func (m *Member) tend(life context.Context) {
 }
 
 // Buried reports whether a node is to be taken for dead by this one, which holds the lease: it had no liveness key at a look
-// that is not older than two ticks, and has not been registered since. It does not wait. What follows from it must not break when the node lives after all.
+// that is not older than two ticks, and nobody else has registered it since. It does not wait. What follows from it must not break when the node lives after all.
 func (m *Member) Buried(node int32) bool {
 	if node == m.o.Node || !m.log.Leads() {
 		return false
@@ -389,7 +389,7 @@ func (m *Member) Buried(node int32) bool {
 		return false
 	}
 	row, _ := m.log.View().Node(node)
-	return row.Epoch == m.epochs[node] // otherwise it has come back, or somebody takes it over
+	return row.Epoch == m.epochs[node] || row.Incarnation == m.incarnation // otherwise it has come back, or another takes it over
 }
 
 // gone is why there is no place left to keep: the log has stopped, or a [*FencedError].
