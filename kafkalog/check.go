@@ -23,12 +23,13 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s, position %d: %s", f.File, f.Position, f.Problem)
 }
 
-// Check reads the whole log and holds it against what must be true of one: every batch has its checksum and the offsets
-// rise, every index entry leads to where it says, epochs and bounds agree with the records. It returns what is wrong, or
-// nothing. Appends and reads go on; truncation, syncs and Close wait.
+// Check reads the whole log and verifies its invariants: every batch matches its checksum and the offsets rise, every
+// index entry points to the right position, epochs and bounds agree with the records. It returns what is wrong, or
+// nothing. Appends and reads continue; truncation, syncs and Close wait.
 func (l *Log) Check() []Finding { return l.check(nil) }
 
-// check is Check. progress, if it is not nil, is told how many bytes of records were read since it was told last.
+// check is Check. progress, if it is not nil, is called with the number of bytes of records read since its last
+// call.
 func (l *Log) check(progress func(bytes int64)) []Finding {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()

@@ -2,9 +2,9 @@ package kafkalog
 
 import "errors"
 
-// Fence refuses every append from now on with [ErrFenced]. An append that is under way ends first. When it returns
-// nothing writes to the directory any more, so the directory may be renamed or removed; a Sync that is under way ends
-// first, and later ones are refused as well. Reads go on from the files that are open. A second call does nothing.
+// Fence refuses every append from now on with [ErrFenced]. An append in progress completes first. Once it returns
+// nothing writes to the directory any more, so the directory may be renamed or removed; a Sync in progress completes
+// first, and later ones are refused as well. Reads continue from the open files. A second call does nothing.
 func (l *Log) Fence() {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
@@ -15,13 +15,13 @@ func (l *Log) Fence() {
 	l.forgetSealed() // and waits for upkeep that is at it
 }
 
-// Close ends the log: it waits for the background flush, makes records and indexes durable, writes a log start that waits
-// and a snapshot of the producers, and lets go of the files. Call [Log.Sync] before it to learn whether that worked, as
-// for a clean stop. Plans and regions that are held stay readable. A fenced log is closed without a write. A second call does
-// nothing.
+// Close ends the log: it waits for the background flush, makes records and indexes durable, writes a pending log start
+// and a snapshot of the producers, and closes the files. For a clean stop call [Log.Sync] first, to learn whether
+// everything is durable. Plans and regions still held stay readable. A fenced log is closed without writing. A second
+// call does nothing.
 //
-// What fails here does not lose a record: the next Open makes indexes and producers from the log. It is told to
-// Events.CloseFailed, and returned is only what keeps a file from being closed.
+// A failure here loses no record: the next Open rebuilds indexes and producers from the log. It is reported to
+// Events.CloseFailed; only errors of closing a file are returned.
 func (l *Log) Close() error {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()

@@ -279,8 +279,8 @@ func (c *epochCache) clear() error {
 	return nil
 }
 
-// restore puts back the entries that the cache had before a change that must not stay. It is durable on return. When it
-// fails the file may say what is no longer so, and the cache keeps what it has.
+// restore reinstates the entries that the cache had before a change that must be undone. It is durable on return. When
+// it fails the file may say what is no longer so, and the cache keeps what it has.
 func (c *epochCache) restore(entries []EpochEntry) error {
 	if slices.Equal(entries, c.entries()) {
 		return nil

@@ -302,7 +302,8 @@ func (b *staged) readControl() error {
 	return nil
 }
 
-// enterProducer tells the producers of the batch, which can be taken back.
+// enterProducer updates the producer state with the batch, which can be
+// undone.
 func (l *Log) enterProducer(b *staged) (err error) {
 	if !b.header.HasProducer() {
 		return nil

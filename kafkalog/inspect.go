@@ -25,11 +25,13 @@ type TimeIndexEntry struct {
 	Offset    int64
 }
 
-// ReadSegmentFile walks the batches of a `.log` file from its beginning and gives each to visit, with its position in
-// bytes. Checksums are not verified; visit may call [batch.Batch.VerifyCRC]. The batch is visit's until it returns.
+// ReadSegmentFile walks the batches of a `.log` file from its beginning and passes each to visit, with its position
+// in bytes. Checksums are not verified; visit may call [batch.Batch.VerifyCRC]. The batch is valid until visit
+// returns.
 //
-// It ends without an error at the end of the file or where only zeros follow, which is reserved space. Anything else
-// that is no batch is a [*CorruptionError] with its position. An error of visit ends the walk and is returned.
+// It ends without an error at the end of the file or where only zeros follow, which is preallocated space. Anything
+// else that is not a batch is a [*CorruptionError] with its position. An error of visit ends the walk and is
+// returned.
 func ReadSegmentFile(fsys vfs.FS, name string, visit func(position int64, b batch.Batch) error) error {
 	f, size, err := openForReading(fsys, name)
 	if err != nil {
@@ -64,8 +66,8 @@ func ReadSegmentFile(fsys vfs.FS, name string, visit func(position int64, b batc
 	return nil
 }
 
-// ReadOffsetIndexFile returns the entries of a `.index` file up to the first that is all zeros, which is reserved space.
-// The segment's base offset is the file's name.
+// ReadOffsetIndexFile returns the entries of a `.index` file up to the first that is all zeros, which is preallocated
+// space. The segment's base offset is the file's name.
 func ReadOffsetIndexFile(fsys vfs.FS, name string) ([]OffsetIndexEntry, error) {
 	return readEntryFile(fsys, name, indexCodec{}, func(base int64, e packedIndexEntry) OffsetIndexEntry {
 		return OffsetIndexEntry{Offset: base + int64(e.relative), Position: int64(e.position)}

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// Log is the log of one topic partition: a list of sealed segments and one active segment that takes the appends. It is
-// made by [Open] and ended by [Log.Close]. All methods are safe for concurrent use and atomic by themselves.
+// Log is the log of one topic partition: a list of sealed segments and one active segment that receives the appends. It
+// is opened by [Open] and closed by [Log.Close]. All methods are safe for concurrent use and atomic by themselves.
 type Log struct {
 	env *Env
 	dir string
@@ -144,16 +144,16 @@ func (l *Log) LocalLogStart() int64 { return l.view.Load().localStart() }
 // FirstSegmentBase returns the base offset of the oldest segment. It does not wait.
 func (l *Log) FirstSegmentBase() int64 { return l.view.Load().segments[0].base }
 
-// EstablishedLogStart returns the log start if somebody moved it, in this process or in an earlier one, and false if it
-// is only derived from the segments on disk. Refuse or delete on the strength of an established start only: on a log
+// EstablishedLogStart returns the log start if it was moved explicitly, in this process or in an earlier one, and false
+// if it is only derived from the segments on disk. Refuse or delete only on the basis of an established start: on a log
 // with remote storage a derived one lies above what the archive holds.
 func (l *Log) EstablishedLogStart() (int64, bool) {
 	v := l.view.Load()
 	return v.start, v.established
 }
 
-// ReportedLogStart returns the log start as a leader tells it to its followers: [Log.LogStart], but 0 on a log with
-// remote storage whose start nobody established.
+// ReportedLogStart returns the log start as a leader reports it to its followers: [Log.LogStart], but 0 on a log
+// with remote storage whose start was never established.
 func (l *Log) ReportedLogStart() int64 {
 	v := l.view.Load()
 	if l.config.Load().RemoteStorage && !v.established {
@@ -162,7 +162,7 @@ func (l *Log) ReportedLogStart() int64 {
 	return v.start
 }
 
-// Size returns the bytes of all segments that were appended and not dropped, flushed or not. It does not wait.
+// Size returns the size of all segments in bytes, flushed or not. It does not wait.
 func (l *Log) Size() int64 {
 	var total int64
 	for _, s := range l.view.Load().segments {
@@ -177,7 +177,7 @@ func (l *Log) RecoveryPoint() int64 { return l.flushed.Load() }
 // ConfigSnapshot returns a copy of the current configuration.
 func (l *Log) ConfigSnapshot() Config { return *l.config.Load() }
 
-// SetConfig replaces the whole configuration in one step. An operation that is under way ends with the old one.
+// SetConfig replaces the whole configuration atomically. An operation in progress completes with the old one.
 func (l *Log) SetConfig(c Config) {
 	c = c.normalised()
 	l.config.Store(&c)
@@ -204,15 +204,15 @@ func (l *Log) Epochs() []EpochEntry {
 	return append([]EpochEntry(nil), l.epochs.entries()...)
 }
 
-// EpochsInRange returns the leader epochs that say something about the offsets in [from, to), the first one cut to
-// begin at from. It does not wait.
+// EpochsInRange returns the leader epochs of the offsets in [from, to), the first one clipped to begin at from. It
+// does not wait.
 func (l *Log) EpochsInRange(from, to int64) []EpochEntry { return l.epochs.inRange(from, to) }
 
 // AssignEpoch records that a leader epoch starts at an offset, normally [Log.LogEnd] when a replica becomes leader. It
-// does nothing if that epoch is the latest and started at or below the offset; otherwise entries that contradict it go.
-// It does not wait for the device: the next roll, [Log.Sync] or [Log.Close] makes it durable, and before that recovery finds
-// the epoch in the records that have it. Without any, nothing that a restart has to know depends on it. A negative epoch or
-// offset is an [*ArgumentError].
+// does nothing if that epoch is the latest and started at or below the offset; otherwise entries that contradict it are
+// removed. It does not wait for the device: the next roll, [Log.Sync] or [Log.Close] makes it durable, and before that
+// recovery finds the epoch in the records that carry it. If there are none, nothing that a restart needs depends on it.
+// A negative epoch or offset is an [*ArgumentError].
 func (l *Log) AssignEpoch(epoch int32, start int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

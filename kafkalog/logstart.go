@@ -12,8 +12,8 @@ import (
 // epochs that end below the start are forgotten, and a finished transaction that ended below it no longer holds back
 // [Log.LastStable].
 //
-// A negative offset and one above the log end are an [*ArgumentError]. If the start cannot be written nothing moves; if
-// only the epochs cannot, the start has moved and the error is returned.
+// A negative offset and one above the log end are an [*ArgumentError]. If the start cannot be written it does not move;
+// if only the epochs cannot, the start has moved and the error is returned.
 func (l *Log) SetLogStart(offset int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,8 +78,9 @@ func (l *Log) raiseStartLocked(offset int64) error {
 // the log end, and then drops the sealed segments that lie below the start as a whole. A negative offset is an
 // [*ArgumentError].
 //
-// On a full disk it makes the room that it needs: it unlinks at once what waits for that, and whole segments below the
-// offset before the start is written. If that is not enough it fails, with the log start at or above where it was.
+// On a full disk it makes the room that it needs: it immediately unlinks files that wait for deletion, and whole
+// segments below the offset before the start is written. If that is not enough it fails, with the log start at or
+// above where it was.
 func (l *Log) TrimTo(offset int64) (int64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,7 +187,7 @@ func (l *Log) FollowLeaderLogStart(leader int64) (int64, error) {
 	return leader, nil
 }
 
-// RestartsAtBatchBase reports whether a follower has to call [Log.ResetTo] with the base of its leader's batch before it
+// RestartsAtBatchBase reports whether a follower must call [Log.ResetTo] with the base of its leader's batch before it
 // can take the batch: its log holds nothing, and the batch begins below and ends at or above its end. It does not wait.
 func (l *Log) RestartsAtBatchBase(base, last int64) bool {
 	end := l.end.Load()
@@ -205,8 +206,8 @@ func (l *Log) LogStartEpoch() (int32, bool) {
 	return l.epochs.logStartEpoch(v.start)
 }
 
-// CheckpointLogStartIfDue writes a log start that retention moved once it has waited as long as the configuration
-// allows. On failure it stays owed.
+// CheckpointLogStartIfDue writes a log start moved by retention once it has waited as long as the configuration
+// allows. On failure it remains pending.
 func (l *Log) CheckpointLogStartIfDue() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -220,8 +221,8 @@ func (l *Log) checkpointIfDue(now int64) error {
 	return l.flushStartLocked()
 }
 
-// FlushLogStartCheckpoint writes a log start that retention moved now. On failure it stays owed. A fenced or closed log
-// writes nothing.
+// FlushLogStartCheckpoint immediately writes a log start moved by retention. On failure it remains pending. A fenced or
+// closed log writes nothing.
 func (l *Log) FlushLogStartCheckpoint() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

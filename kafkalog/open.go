@@ -9,40 +9,40 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// Options are what [Open] is told about a log. The zero value opens or creates a log with [DefaultConfig] after what may
-// have been a crash.
+// Options describe a log to [Open]. The zero value opens or creates a log with [DefaultConfig] after what may have been
+// a crash.
 type Options struct {
 	// Config is the configuration; the zero Config is [DefaultConfig].
 	Config Config
-	// Clean says that the log was closed, with everything flushed, and nothing wrote to it since. Then no record is read,
-	// unless the files contradict it.
+	// Clean says that the log was closed with everything flushed, and that nothing has written to it since. Then no
+	// record is read, unless the files contradict it.
 	Clean bool
-	// RecoveryPoint is an offset below which every record was flushed, such as [Log.RecoveryPoint] gave. 0 and less say
-	// nothing. Damage below it is never cut off. What has to be read to recover does not depend on it: the directory
-	// proves that by itself, since the snapshot at a segment's base is written only once everything below is on disk.
+	// RecoveryPoint is an offset below which every record was flushed, such as [Log.RecoveryPoint] gave. 0 or less is
+	// unknown. Damage below it is never cut off. What recovery must read does not depend on it: the directory itself
+	// proves that, since the snapshot at a segment's base is written only once everything below is on disk.
 	RecoveryPoint int64
-	// HighWatermark is an offset below which readers may have seen records, 0 and less say nothing. It protects nothing: of
-	// a log that follows the page cache a power cut takes such records. A log that ends below it is told to
+	// HighWatermark is an offset below which readers may have seen records; 0 or less is unknown. It protects nothing:
+	// if a log follows the page cache, a power cut may take such records. A log that ends below it is reported to
 	// Events.LogEndBehind.
 	HighWatermark int64
 	// Foreign says that the last writer may have been a Kafka broker, whose snapshots prove nothing. Then everything from
 	// the segment that holds RecoveryPoint on is read.
 	Foreign bool
 	// Contiguous says that the offsets of the log have no holes: it assigned all of them itself, was never truncated inside
-	// a batch and was not compacted. Then offsets that are missing above what is known to be flushed are records that a
-	// crash lost, and recovery keeps nothing behind them, neither in the same file nor in later segments. Without it a
-	// hole is what the log of a follower may have, and stays.
+	// a batch and was not compacted. Then offsets missing above what is known to be flushed are records that a crash
+	// lost, and recovery keeps nothing behind them, neither in the same file nor in later segments. Otherwise a hole is
+	// legal, as in the log of a follower, and is kept.
 	Contiguous bool
 	// LogStart is a log start that was published elsewhere, such as in Kafka's file for a whole data directory. The log
-	// start is raised to it. 0 and less say nothing.
+	// start is raised to it. 0 or less is unknown.
 	LogStart int64
 }
 
 // Open opens the log in a directory, or makes an empty one. It removes what interrupted operations left behind and
 // recovers: after an unclean stop every segment that may hold unflushed records is read and checked, a torn or corrupt
-// tail is cut off and told to Events.PartialBatch, and what stays is made durable before Open returns. Damage in what was
-// flushed is never cut off: a batch with a wrong checksum stays and reads report it; where not even the next batch can
-// be found, Open fails with a [*CorruptionError].
+// tail is cut off and reported to Events.PartialBatch, and what remains is made durable before Open returns. Damage in
+// what was flushed is never cut off: a batch with a wrong checksum stays and reads report it; where not even the next
+// batch can be found, Open fails with a [*CorruptionError].
 //
 // A directory belongs to one Log at a time; the caller sees to that. Errors are of class [ErrStorage], and [ErrClosed]
 // of a closed Env.

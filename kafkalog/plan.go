@@ -12,9 +12,9 @@ import (
 // again. The methods of [Log] that return bytes do so themselves.
 var ErrTruncated = errors.New("kafkalog: truncated while being read")
 
-// ReadPlan is a read of the log as it was when the plan was made. It holds the files it needs, so that segments which
-// the log drops later stay readable, and sees no append that came later. It is not safe for concurrent use, and ends
-// with [ReadPlan.Release].
+// ReadPlan is a read of the log as it was when the plan was made. It holds the files it needs, so that segments
+// dropped later stay readable, and sees no later append. It is not safe for concurrent use, and ends with
+// [ReadPlan.Release].
 type ReadPlan struct {
 	log      *Log
 	view     *view
@@ -34,9 +34,10 @@ type planPart struct {
 	from   int64
 }
 
-// PlanRead takes what a read needs of the log, without reading any record: the segments from the one that holds fetch
-// on, until they can fill maxBytes. [ReadPlan.Regions] and [ReadPlan.Bytes] then give what [Log.ReadRegions] and
-// [Log.ReadRaw] would have given at this moment. It may open files, and does not wait for an append.
+// PlanRead captures what a read needs of the log, without reading any record: the segments from the one that holds
+// fetch on, until they can fill maxBytes. [ReadPlan.Regions] and [ReadPlan.Bytes] then return what
+// [Log.ReadRegions] and [Log.ReadRaw] would have returned at this moment. It may open files, and does not wait for
+// an append.
 //
 // The selection is that of [Log.ReadRaw], with the same errors.
 func (l *Log) PlanRead(fetch, limit int64, maxBytes int) (*ReadPlan, error) {
@@ -127,7 +128,8 @@ func (p *ReadPlan) addPart() (bool, error) {
 	return true, nil
 }
 
-// Release ends the plan. Regions and bytes that it gave stay valid. It may be called more than once.
+// Release ends the plan. Regions and bytes that it returned stay valid. It may be called more than
+// once.
 func (p *ReadPlan) Release() {
 	if p.released {
 		return

@@ -4,7 +4,7 @@ import (
 	"github.com/tidemark-io/tidemark/batch"
 )
 
-// ProducerSnapshotEntry is what a producer state snapshot says of one producer.
+// ProducerSnapshotEntry is the entry of one producer in a producer state snapshot.
 type ProducerSnapshotEntry struct {
 	ProducerID       int64
 	ProducerEpoch    int16
@@ -16,7 +16,7 @@ type ProducerSnapshotEntry struct {
 	TxnFirstOffset   int64 // of the open transaction; -1 without one
 }
 
-// ActiveProducer describes a producer that the log holds state for, as Kafka's DescribeProducers answers it.
+// ActiveProducer describes a producer for which the log holds state, as in Kafka's DescribeProducers.
 type ActiveProducer struct {
 	ProducerID       int64
 	ProducerEpoch    int16
@@ -26,7 +26,7 @@ type ActiveProducer struct {
 	TxnStartOffset   int64 // of the open transaction; -1 without one
 }
 
-// RetainedBatch is a batch that the log remembers so that it recognises it when it is sent again.
+// RetainedBatch is a batch that the log remembers in order to recognise a retry.
 type RetainedBatch struct {
 	FirstSequence int32 // -1 for a batch without sequences
 	LastSequence  int32
@@ -35,7 +35,7 @@ type RetainedBatch struct {
 	Timestamp     int64 // ms
 }
 
-// RecoveredProducer is the state of a producer with the batches that are remembered besides the last one, oldest first.
+// RecoveredProducer is the state of a producer, with the batches remembered in addition to the last one, oldest first.
 type RecoveredProducer struct {
 	ProducerSnapshotEntry
 	Earlier []RetainedBatch

@@ -9,8 +9,8 @@ import (
 	"github.com/tidemark-io/tidemark/internal/quarantine"
 )
 
-// What an Open makes again because it is damaged it first keeps aside, in the directory `quarantine` of the log's own, for
-// who wants to know what happened. Kafka takes no notice of a directory there.
+// Before Open rebuilds a damaged file it keeps a copy, in the directory `quarantine` of the log's own, for who wants to
+// know what happened. Kafka takes no notice of a directory there.
 //
 // Index files of records are not among it: each of their entries can be had from the records, and after a crash they are
 // made again without being looked at.
@@ -21,7 +21,7 @@ const (
 	keptBytes = 64 << 20
 )
 
-// setAside copies a damaged file that is about to be made again.
+// setAside copies a damaged file that is about to be rebuilt.
 func (e *Env) setAside(dir, name string, reason error) error {
 	place := quarantine.In(e.fs, dir)
 	set, err := place.Begin(e.now(), quarantine.ByStart)
@@ -41,8 +41,8 @@ func (e *Env) setAside(dir, name string, reason error) error {
 	return nil
 }
 
-// withoutIndex drops the error of an index that cannot be used, as [ignoreUnusable] does, and tells of a damaged one. So is one
-// that the device does not give any more: it would keep readers from records that are whole.
+// withoutIndex drops the error of an index that cannot be used, as [ignoreUnusable] does, and reports a damaged one. So
+// is one that the device does not give any more: it would keep readers from records that are whole.
 func (s *segment) withoutIndex(err error) error {
 	var corrupt *CorruptionError
 	var unread *ReadError
@@ -56,7 +56,7 @@ func (s *segment) withoutIndex(err error) error {
 	return ignoreUnusable(err)
 }
 
-// tellDamagedIndex tells of an index that cannot be used, once.
+// tellDamagedIndex reports an index that cannot be used, once.
 func (s *segment) tellDamagedIndex(file string, damage error) {
 	told := &s.indexTold
 	if strings.HasSuffix(file, timeIndexSuffix) {

@@ -28,8 +28,8 @@ type RawRead struct {
 }
 
 // Read returns the batches from the one that holds or follows the offset, about maxBytes of them, and checks their
-// checksums. It goes on into later segments. At or above the log end it returns no batch and no error. It selects like
-// [Log.ReadRaw] up to the log end. It does not wait for an append, and blocks on the device.
+// checksums. It continues into later segments. At or above the log end it returns no batch and no error. It selects
+// like [Log.ReadRaw] up to the log end. It does not wait for an append, and blocks on the device.
 //
 // Errors are [*OffsetTooLowError], [*OffsetBelowLocalStartError], [*ChecksumError] with the position of the damaged
 // batch, and others of class [ErrStorage]. Batches before a damaged one are returned with its error. A batch of one of
@@ -100,8 +100,8 @@ func (r *ReadResult) split(data []byte, part *region) error {
 }
 
 // ReadRaw returns the bytes of whole batches from the one that holds or follows fetch: those whose base offset is below
-// limit, as many as fit into maxBytes, but always the first one, however large it is. It goes on into later segments.
-// At or above the log end, and at or above limit, it returns no bytes and no error. The checksums are not checked: the
+// limit, as many as fit into maxBytes, but always the first one, however large it is. It continues into later segments.
+// At or above the log end, and at or above limit, it returns no bytes and no error. The checksums are not verified: the
 // reader of the bytes does that. It does not wait for an append, and blocks on the device.
 //
 // Errors are [*OffsetTooLowError] below the log start, [*OffsetBelowLocalStartError], [*ArgumentError] for an offset in
@@ -120,8 +120,8 @@ func (l *Log) ReadRaw(fetch, limit int64, maxBytes int) (RawRead, error) {
 	}
 }
 
-// ReadRegions is [Log.ReadRaw] without the copy: it returns where the bytes are. The caller releases the regions. It
-// reads batch headers only.
+// ReadRegions is [Log.ReadRaw] without the copy: it returns the location of the bytes. The caller releases the
+// regions. It reads batch headers only.
 func (l *Log) ReadRegions(fetch, limit int64, maxBytes int) (*Regions, error) {
 	for {
 		plan, err := l.PlanRead(fetch, limit, maxBytes)
@@ -153,7 +153,7 @@ func (e *StoredBatchError) Unwrap() error { return e.Err }
 
 // ReadMayBlock reports whether a read from the offset may have to wait for the device. It is false at or above the log
 // end, and when everything from the offset on was appended by this process to the active segment, which the page cache
-// holds. It errs towards true, and an append that rolls may make a false answer stale.
+// holds. It errs on the side of true, and an append that rolls may make a false result stale.
 func (l *Log) ReadMayBlock(offset int64) bool {
 	if offset >= l.end.Load() {
 		return false

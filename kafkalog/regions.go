@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// Regions is a read that is not yet copied: ranges of segment files, in order. It keeps the files open until
+// Regions is the result of a read without copying: ranges of segment files, in order. It keeps the files open until
 // [Regions.Release], also after the log dropped them. The ranges put together are the bytes that [Log.ReadRaw] returns
 // for the same arguments at the same moment. A nil Regions is an empty one.
 //
@@ -107,7 +107,7 @@ func (r *Regions) AppendTo(dst []byte) ([]byte, error) {
 	return out, nil
 }
 
-// Release lets go of the files. It may be called more than once.
+// Release releases the files. It may be called more than once.
 func (r *Regions) Release() {
 	if r == nil || r.released.Swap(true) {
 		return
@@ -131,7 +131,8 @@ func (p *region) writeTo(w io.Writer, conn syscall.RawConn) (int64, error) {
 	return sent + n, err
 }
 
-// sendError tells a file that became shorter, or that the device does not give, from an error of the connection.
+// sendError distinguishes a file that became shorter, or that the device cannot read, from an error of the
+// connection.
 func (p *region) sendError(sent int64, err error) error {
 	var ofFile *fs.PathError
 	if errors.Is(err, io.ErrUnexpectedEOF) {

@@ -11,48 +11,49 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// RepairOptions say what is known of a log that is to be repaired. The zero value knows nothing.
+// RepairOptions say what is known about a log that is to be repaired. With the zero value nothing
+// is known.
 type RepairOptions struct {
 	// Flushed is an offset below which every record is known to have been on disk, and Visible one below which readers may
-	// have seen records; such as the checkpoint files of a data directory say. A repaired log does not end below: offsets
-	// that records had are not given to others. 0 and less say nothing.
+	// have seen records; such as the checkpoint files of a data directory say. A repaired log does not end below them:
+	// offsets that records had are not reused. 0 or less is unknown.
 	Flushed, Visible int64
-	// LogStart is a log start that was published elsewhere. It is taken when the log's own file is damaged. 0 and less say
-	// nothing.
+	// LogStart is a log start that was published elsewhere. It is used if the log's own file is damaged. 0 or less is
+	// unknown.
 	LogStart int64
 	// Foreign says that the last writer may have been a Kafka broker, whose snapshots prove nothing above Flushed, see [Options].
 	Foreign bool
-	// Abort says of which producers open transactions are ended with abort markers behind the end of the log. Nil: of none.
-	// Nothing shows whether a transaction whose marker is lost was committed, and one that is open may be under way in a
-	// cluster that goes on with it.
+	// Abort selects the producers whose open transactions are ended with abort markers at the end of the log. Nil
+	// selects none. Nothing shows whether a transaction whose marker is lost was committed, and an open one may be in
+	// progress in a cluster that will continue it.
 	Abort func(producerID int64) bool
-	// Progress is told how many bytes of records were read since it was told last: all of them while a repair is planned, and
-	// once more when what was repaired is checked. Nil: nobody is.
+	// Progress is called with the number of bytes of records read since its last call: all of them while a repair is
+	// planned, and once more when the repaired log is checked. May be nil.
 	Progress func(bytes int64)
 	// Now is the clock, nil is the system clock.
 	Now func() time.Time
 }
 
-// RepairAction is what a repair does about one thing.
+// RepairAction is what a repair does about one problem.
 type RepairAction string
 
 const (
-	// CutTail cuts off what stands behind the last whole batch of a file. Nothing readable is behind it.
+	// CutTail cuts off what follows the last whole batch of a file. Nothing readable follows it.
 	CutTail RepairAction = "cut tail"
-	// LeaveOut takes bytes out of the middle of a log. What follows them stays, at its own offsets.
+	// LeaveOut removes bytes from the middle of a log. What follows them stays, at its own offsets.
 	LeaveOut RepairAction = "leave out"
-	// PutRight gives a batch the base offset that it must have had. Nothing is lost.
+	// PutRight restores the base offset that a batch must have had. Nothing is lost.
 	PutRight RepairAction = "put right"
-	// FillEnd has the log end where it is known to have ended, though the records are gone.
+	// FillEnd makes the log end where it is known to have ended, although the records are lost.
 	FillEnd RepairAction = "fill end"
-	// MakeAgain has a file made again from the records.
+	// MakeAgain rebuilds a file from the records.
 	MakeAgain RepairAction = "make again"
-	// SetAside takes a file out of the log that cannot be made again.
+	// SetAside moves a file out of the log that cannot be rebuilt.
 	SetAside RepairAction = "set aside"
 )
 
-// RepairStep is one thing that is wrong with a log, and what a repair does about it. The bytes are kept in the directory
-// `quarantine` of the log's own in every case.
+// RepairStep is one problem of a log, and what a repair does about it. The bytes are kept in the directory `quarantine`
+// of the log's own in every case.
 type RepairStep struct {
 	Action   RepairAction
 	File     string // its name in the log's directory
@@ -60,22 +61,24 @@ type RepairStep struct {
 	Position int64  // of the first byte that goes, in bytes
 	Bytes    int64  // that go
 	// First and Next are the offsets that the log does not have afterwards: from First up to Next, which is not one of them.
-	// They are equal where none are lost. Consumers that come to them go on at Next.
+	// They are equal if none are lost. Consumers that reach them continue at Next.
 	First, Next int64
-	// Records is how many the headers of what goes speak of. Headers may be damaged as well.
+	// Records is the number of records according to the headers of the removed bytes. Headers may
+	// be damaged as well.
 	Records int64
 }
 
-// Repair is what is wrong with a log, and would be done about it. Make one with [PlanRepair].
+// Repair describes what is wrong with a log, and what would be done about it. [PlanRepair] returns
+// one.
 type Repair struct {
 	Dir   string
 	Steps []RepairStep
 	// Start and End are the log start and the log end afterwards.
 	Start, End int64
-	// Transactions are those whose end is lost and put back, in the order of their ends, and those that are open then, in the
-	// order of their beginnings.
+	// Transactions are those whose lost end is restored, in the order of their ends, and those that are open
+	// afterwards, in the order of their beginnings.
 	Transactions []RepairTransaction
-	// Notes are about the records and say what a repair does nothing about.
+	// Notes are about the records and describe what a repair does not change.
 	Notes []string
 	// Unrepairable says what keeps the log from being repaired.
 	Unrepairable []error
@@ -85,13 +88,13 @@ type Repair struct {
 	options    RepairOptions
 	segments   []*repairSegment
 	recordsEnd int64    // End without the markers that are written behind it
-	remake     []string // index files to take away, so that they are made again
+	remake     []string // index files to remove, so that they are rebuilt
 }
 
 // PlanRepair reads all of a log and says what is wrong with it and what [Repair.Apply] would do. The log must not be open.
 //
-// What an interrupted operation left behind is brought to its end first, as [Open] does. Nothing else is written; who wants
-// nothing to be written at all gives a file system that keeps changes to itself. Errors are of class [ErrStorage].
+// Interrupted operations are completed first, as by [Open]. Nothing else is written; to write nothing at all, pass a
+// file system that keeps changes in memory. Errors are of class [ErrStorage].
 func PlanRepair(fsys vfs.FS, dir string, o RepairOptions) (*Repair, error) {
 	r := &Repair{Dir: dir, Steps: []RepairStep{}, fs: fsys, options: o}
 	r.env = NewEnv(EnvOptions{FS: fsys, Now: o.Now})
@@ -166,16 +169,16 @@ func (r *Repair) last() *repairSegment {
 	return r.segments[len(r.segments)-1]
 }
 
-// ErrUnrepairable is the class of what [Repair.Apply] answers when there is something that a repair cannot mend. Nothing was
+// ErrUnrepairable is the class of errors that [Repair.Apply] returns for damage that cannot be repaired. Nothing was
 // changed then.
 var ErrUnrepairable = errors.New("kafkalog: cannot be repaired")
 
 // Changes reports whether there is anything for [Repair.Apply] to do.
 func (r *Repair) Changes() bool { return len(r.Steps) > 0 || r.aborts() }
 
-// Apply does what was planned, and opens and checks the log. It returns where the bytes are that the log no longer has,
-// which are on disk before anything of the log is changed. A crash at any moment leaves a log that can be opened, or that
-// another repair can finish. Errors are of class [ErrStorage] and [ErrUnrepairable].
+// Apply does what was planned, and opens and checks the log. It returns the files with the bytes that were removed from
+// the log, which are durable before anything in the log is changed. A crash at any moment leaves a log that can be
+// opened, or that another repair can finish. Errors are of class [ErrStorage] and [ErrUnrepairable].
 func (r *Repair) Apply() (kept []string, err error) {
 	if len(r.Unrepairable) > 0 {
 		return nil, fmt.Errorf("%w: %w", ErrUnrepairable, errors.Join(r.Unrepairable...))

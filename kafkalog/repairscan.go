@@ -40,7 +40,7 @@ type repairRegion struct {
 	reason      string
 
 	whole   batch.Batch              // what it must have been, nil if that is not known
-	markers []batch.EndMarkerOptions // that are put back in its place, by rising offset
+	markers []batch.EndMarkerOptions // that are restored in its place, by rising offset
 }
 
 // isPutRight reports whether the region is a batch that stays, but for what is wrong with it.
@@ -380,7 +380,7 @@ func (s *repairSegment) settle(last bool) {
 // lostEnd reports whether an index names a batch between the last one and the next segment, see lostend.go.
 func (s *repairSegment) lostEnd() bool {
 	r := s.repair
-	offsets, _ := ReadOffsetIndexFile(r.fs, filePath(r.Dir, s.base, indexSuffix)) // one that cannot be read says nothing
+	offsets, _ := ReadOffsetIndexFile(r.fs, filePath(r.Dir, s.base, indexSuffix)) // one that cannot be read is ignored
 	times, _ := ReadTimeIndexFile(r.fs, filePath(r.Dir, s.base, timeIndexSuffix))
 	names := func(offset int64) bool { return offset >= s.end && offset < s.limit }
 	return len(offsets) > 0 && names(offsets[len(offsets)-1].Offset) || len(times) > 0 && names(times[len(times)-1].Offset)

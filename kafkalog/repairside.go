@@ -73,7 +73,7 @@ func (r *Repair) findSidecars(names []string) error {
 	return nil
 }
 
-// findIndex checks an index of records. One of a segment that is cut or written anew is made again with it.
+// findIndex checks an index of records. One of a segment that is cut or rewritten is rebuilt with it.
 func (r *Repair) findIndex(s *repairSegment, name string, names []string, last bool, check func(name string) error) {
 	if len(s.regions) > 0 || s.fillTo > 0 {
 		return

@@ -25,11 +25,12 @@ import (
 type TransactionEnd string
 
 const (
-	// PutBackEnd writes the marker again that was lost, into the offsets that are lost with it.
+	// PutBackEnd rewrites the marker that was lost, at the offsets that were lost with it.
 	PutBackEnd TransactionEnd = "put back"
-	// AbortAtEnd writes a marker behind the end of the log that aborts the transaction, since [RepairOptions].Abort says so.
+	// AbortAtEnd writes a marker at the end of the log that aborts the transaction, since [RepairOptions].Abort selects
+	// it.
 	AbortAtEnd TransactionEnd = "abort"
-	// StaysOpen does nothing: readers of committed records wait before the transaction.
+	// StaysOpen does nothing: readers of committed records stop before the transaction.
 	StaysOpen TransactionEnd = "stays open"
 )
 
@@ -46,7 +47,7 @@ type RepairTransaction struct {
 	// Lost says that offsets behind the transaction's beginning are lost, so that its end may have been among them. If it is
 	// false nothing shows that the transaction had ended.
 	Lost bool
-	// Reason says from where the marker is known that is put back.
+	// Reason says what proves the marker that is restored.
 	Reason string
 }
 
@@ -127,8 +128,8 @@ type txnSurvey struct {
 	holes     []*repairHole    // passed
 }
 
-// settleTransactions finds the markers that can be put back, and the transactions that are open afterwards. It follows the
-// log as the next opening will.
+// settleTransactions finds the markers that can be restored, and the transactions that are open afterwards. It follows
+// the log as the next opening will.
 func (r *Repair) settleTransactions(names []string) {
 	v := &txnSurvey{repair: r, state: newProducerState()}
 	v.readSnapshots(names)

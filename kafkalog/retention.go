@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Tick applies retention. First the segments that lie below the log start go, under every policy. Then, if the policy
-// has delete and the log has no remote storage, the oldest segments that are not needed to keep retention.bytes, and
-// those whose largest timestamp is older than retention.ms. A segment goes only if highWatermark has passed all of it
-// and every older one goes; if all go the active one is rolled first. The log start moves to the first segment that is
-// left; that is written later, see [Log.CheckpointLogStartIfDue].
+// Tick applies retention. First it removes the segments that lie below the log start, under every policy. Then, if the
+// policy includes delete and the log has no remote storage, it removes the oldest segments that are not needed to keep
+// retention.bytes, and those whose largest timestamp is older than retention.ms. A segment is removed only if
+// highWatermark has passed all of it and every older one is removed; if all are removed the active one is rolled
+// first. The log start moves to the first remaining segment; that is written later, see [Log.CheckpointLogStartIfDue].
 //
-// Errors are of class [ErrStorage]. Segments whose files could not be retired stay and are tried again. What cannot be
-// written, as on a full disk, keeps no segment: that the files are gone proves the log start.
+// Errors are of class [ErrStorage]. Segments whose files could not be retired stay and are retried. A failure to write
+// the log start, as on a full disk, does not keep any segment: the absence of the files proves the log start.
 func (l *Log) Tick(now time.Time, highWatermark int64) error {
 	before := l.view.Load().segments[0]
 	err := l.tick(now, highWatermark)

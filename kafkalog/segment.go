@@ -152,8 +152,8 @@ func (e *leftoverError) Error() string {
 
 func (e *leftoverError) Unwrap() error { return e.err }
 
-// unmake removes the files of a segment that did not come to be. That there are none says nothing in a directory that was
-// moved away, and may come back with them.
+// unmake removes the files of a segment that was not completed. That there are none says nothing in a directory that
+// was moved away, and may come back with them.
 func (e *Env) unmake(dir string, files []*handle) error {
 	var failed error
 	for _, h := range files {
@@ -406,7 +406,7 @@ func (s *segment) seal() error {
 	return s.txns.seal()
 }
 
-// syncRecords makes the records durable. It may run while the writer goes on.
+// syncRecords makes the records durable. It may run concurrently with the writer.
 func (s *segment) syncRecords() error {
 	file, err := s.file.acquire()
 	if err != nil {
@@ -451,7 +451,7 @@ func (s *segment) handles() []*handle {
 	return []*handle{s.file, s.index.file, s.times.file, s.txns.file}
 }
 
-// close ends the handles of the segment. Readers that hold its file go on.
+// close closes the handles of the segment. Readers that hold its file continue.
 func (s *segment) close() error {
 	var first error
 	for _, h := range s.handles() {

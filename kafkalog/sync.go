@@ -6,12 +6,13 @@ import (
 )
 
 // Sync makes everything that was appended before the call durable: records, indexes, leader epochs, the producer snapshots of
-// rolled segments, names in the directory, and a log start that waits to be written. [Log.RecoveryPoint] is then at least the
-// log end of that moment. Appends and reads go on meanwhile. It blocks on the device.
+// rolled segments, directory entries, and a pending log start. [Log.RecoveryPoint] is then at least the log end at the
+// time of the call. Appends and reads continue meanwhile. It blocks on the device.
 //
 // The error is of class [ErrStorage]. After a failed fsync the log refuses appends until it is opened again, and every
-// further call returns the same error: what the device did with the bytes is not known. An error that matches
-// [ErrTryAgain] has changed nothing: something could not be opened or written, the log goes on, and a later call may do.
+// further call returns the same error: it is unknown what the device did with the bytes. An error that matches
+// [ErrTryAgain] has changed nothing: something could not be opened or written, the log remains usable, and a later call
+// may succeed.
 func (l *Log) Sync() error {
 	if _, err := l.flush(true); err != nil {
 		return err
@@ -20,7 +21,7 @@ func (l *Log) Sync() error {
 }
 
 // SyncTo makes the records that were appended before the call durable and returns the offset below which everything now
-// is. It spares what recovery rebuilds, the indexes of the active segment, and costs one fsync when nothing rolled.
+// is. It skips what recovery rebuilds, the indexes of the active segment, and costs one fsync if no segment was rolled.
 // Otherwise it is [Log.Sync].
 func (l *Log) SyncTo() (int64, error) { return l.flush(false) }
 
@@ -157,7 +158,7 @@ func (l *Log) syncNames() error {
 	return l.syncDir()
 }
 
-// syncDir makes the names in the directory durable. It may run while the writer goes on.
+// syncDir makes the directory entries durable. It may run concurrently with the writer.
 func (l *Log) syncDir() error {
 	changed := l.names.changed.Load()
 	if err := l.env.fs.SyncDir(l.dir); err != nil {

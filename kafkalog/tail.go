@@ -6,9 +6,9 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// Tail is the records of a log that no sync of the log has covered, all of them in the file of its active segment. Who
-// keeps a copy of these bytes elsewhere, durably, and puts them back into that file after a power cut, before [Open], has
-// made the records durable as well as [Log.SyncTo] would have.
+// Tail describes the records of a log that no sync has covered yet, all of them in the file of its active segment. A
+// caller that keeps a durable copy of these bytes elsewhere, and restores them to that file after a power cut, before
+// [Open], has made the records as durable as [Log.SyncTo] would have.
 type Tail struct {
 	Base     int64 // base offset of the active segment, which names its file: see [RecordFile]
 	Position int64 // of the first byte in that file
@@ -18,9 +18,9 @@ type Tail struct {
 	segment *segment
 }
 
-// UnsyncedTail returns the records that a [Log.SyncTo] would make durable. It is false when there is more to that than the
-// bytes of one file that is known to be there after a power cut: a segment was just begun, an older one is still being
-// flushed, a truncation is to be finished, or the log takes no more appends. It does not wait for the device.
+// UnsyncedTail returns the records that a [Log.SyncTo] would make durable. It is false if SyncTo would have to do more
+// than sync one file that is known to exist after a power cut: a segment was just begun, an older one is still being
+// flushed, a truncation is unfinished, or the log accepts no more appends. It does not wait for the device.
 func (l *Log) UnsyncedTail() (Tail, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -33,10 +33,10 @@ func (l *Log) UnsyncedTail() (Tail, bool) {
 	return Tail{Base: active.base, Position: from, Size: size - from, End: l.end.Load(), segment: active}, true
 }
 
-// RecordFile returns the path of the file that has the records of the segment with the base offset, in a log's directory.
+// RecordFile returns the path of the file with the records of the segment with that base offset, in a log's directory.
 func RecordFile(dir string, base int64) string { return filePath(dir, base, logSuffix) }
 
-// From returns what of the tail lies at or behind a position of the file, which has to be the end of a batch.
+// From returns the part of the tail at or after a position of the file, which must be the end of a batch.
 func (t Tail) From(position int64) Tail {
 	if skip := position - t.Position; skip > 0 {
 		t.Position, t.Size = position, t.Size-skip
@@ -62,8 +62,8 @@ func (t Tail) AppendTo(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// WriteBack asks the system to begin writing the bytes to the device, so that a later sync has less to do. It promises
-// nothing, and does nothing where the file system knows no such thing.
+// WriteBack asks the system to begin writing the bytes to the device, so that a later sync has less to do. It
+// guarantees nothing, and does nothing if the file system does not support it.
 func (t Tail) WriteBack() error {
 	file, err := t.segment.file.acquire()
 	if err != nil {

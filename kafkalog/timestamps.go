@@ -8,25 +8,26 @@ import (
 	"github.com/tidemark-io/tidemark/batch"
 )
 
-// TimestampOffset is a record that a look-up by time found.
+// TimestampOffset is a record found by timestamp.
 type TimestampOffset struct {
 	Offset    int64
 	Timestamp int64 // of that record, ms
 }
 
 // OffsetForTimestamp returns the first record at or above the log start whose timestamp is at least ts (ms), and false
-// if there is none. It goes on to the next segment when a segment promised a record and has none at or above the log
-// start, and decodes records of any size. It does not wait for an append, and blocks on the device.
+// if there is none. It continues with the next segment if a segment's largest timestamp promises a record but none is
+// at or above the log start, and decodes records of any size. It does not wait for an append, and blocks on the
+// device.
 //
 // Errors are of class [ErrStorage], and [ErrInvalidBatch] for a batch that cannot be decoded.
 func (l *Log) OffsetForTimestamp(ts int64) (TimestampOffset, bool, error) {
 	return l.searchAgain(timeSearch{target: ts})
 }
 
-// OffsetForTimestampChecked is the look-up of Kafka's ListOffsets. The first segment whose largest timestamp reaches ts
+// OffsetForTimestampChecked is the lookup of Kafka's ListOffsets. The first segment whose largest timestamp reaches ts
 // decides; one without timestamps counts with its file's modification time. When that segment has no such record the
-// answer is none, even if a later segment has one. A record of a compressed batch above MaxDecompressedRecord that has
-// to be read is a [*BatchError] around [*batch.RecordTooLargeError].
+// answer is none, even if a later segment has one. A record of a compressed batch above MaxDecompressedRecord that
+// must be read is a [*BatchError] around [*batch.RecordTooLargeError].
 func (l *Log) OffsetForTimestampChecked(ts int64) (TimestampOffset, bool, error) {
 	return l.searchAgain(timeSearch{target: ts, checked: true})
 }
@@ -178,9 +179,9 @@ func locate(err error, r *segmentReader, at int64) error {
 	return &StoredBatchError{Path: r.segment.file.path(), Position: at, Err: err}
 }
 
-// MaxTimestampOffset returns the record with the largest timestamp of the log, the earliest of several, and false if no
-// record has one. Records below the log start whose segment is still on disk count. It reads one batch up to that
-// record. It does not wait for an append, and blocks on the device. Errors are those of
+// MaxTimestampOffset returns the record with the largest timestamp in the log, the earliest if there are several, and
+// false if no record has one. Records below the log start whose segment is still on disk count. It reads one batch up
+// to that record. It does not wait for an append, and blocks on the device. Errors are those of
 // [Log.OffsetForTimestampChecked].
 func (l *Log) MaxTimestampOffset() (TimestampOffset, bool, error) {
 	for {

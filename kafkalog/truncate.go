@@ -8,7 +8,7 @@ import (
 // TruncateTo removes every record at or above the offset, and the batch that holds it. The log end is then the offset,
 // or stays if it was lower. It is never refused for lying below the log start: the start moves down with it, and if no
 // local segment reaches that low the log is emptied as by [Log.ResetTo]. Leader epochs, producers and transactions are
-// then what the remaining records make them. It waits for the background flush, and blocks on the device.
+// then those of the remaining records. It waits for the background flush, and blocks on the device.
 //
 // The removed records are gone for readers on return, also with an error, but may be back after a crash until
 // [Log.Sync]. A negative offset is an [*ArgumentError]; other errors are of class [ErrStorage].
@@ -210,10 +210,10 @@ func (l *Log) persistLoweredStart(offset int64, established bool) error {
 	return err
 }
 
-// ResetTo empties the log and starts it again at the offset, which becomes log start and log end. Everything that was
-// known of epochs, producers, transactions and an established log start goes. A follower calls it when its leader no
-// longer has what it has. It waits for the background flush, and blocks on the device. A negative offset is an
-// [*ArgumentError]; other errors are of class [ErrStorage].
+// ResetTo empties the log and starts it again at the offset, which becomes log start and log end. Everything known
+// about epochs, producers, transactions and an established log start is discarded. A follower calls it when its
+// leader no longer has what the follower has. It waits for the background flush, and blocks on the device. A negative
+// offset is an [*ArgumentError]; other errors are of class [ErrStorage].
 func (l *Log) ResetTo(offset int64) error {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()

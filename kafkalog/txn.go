@@ -7,8 +7,8 @@ import (
 )
 
 // LastStable returns the offset below which a reader of committed records may read, given the high watermark: no
-// transaction below it is open, or ended by a marker that the high watermark has not passed. What the high watermark has
-// passed is forgotten, so it must not go down but by a truncation. It waits for no I/O.
+// transaction below it is open, or ended by a marker that the high watermark has not passed. What the high watermark
+// has passed is forgotten, so it must not decrease except by a truncation. It waits for no I/O.
 func (l *Log) LastStable(highWatermark int64) int64 {
 	highWatermark = min(highWatermark, l.end.Load())
 	l.producers.Lock()
@@ -54,7 +54,8 @@ func (v *view) aborted(start, end int64) ([]AbortedTxn, error) {
 	return all, nil
 }
 
-// ActiveProducers returns every producer that the log holds state for, by rising id. It waits for no I/O.
+// ActiveProducers returns every producer for which the log holds state, in ascending order of id. It
+// waits for no I/O.
 func (l *Log) ActiveProducers() []ActiveProducer {
 	l.producers.Lock()
 	defer l.producers.Unlock()
@@ -69,22 +70,24 @@ func (l *Log) RemoveExpiredProducers(now time.Time, expiration time.Duration) {
 	l.producers.state.expire(now.UnixMilli(), expiration.Milliseconds())
 }
 
-// ProducerStateEntry returns what the log knows of one producer, as a snapshot would say it. It waits for no I/O.
+// ProducerStateEntry returns the state of one producer, as a snapshot would contain it. It waits for no I/O.
 func (l *Log) ProducerStateEntry(producerID int64) (ProducerSnapshotEntry, bool) {
 	l.producers.Lock()
 	defer l.producers.Unlock()
 	return l.producers.state.entry(producerID)
 }
 
-// ProducerStateSnapshot returns what a snapshot taken now would say, by rising producer id. It waits for no I/O.
+// ProducerStateSnapshot returns what a snapshot taken now would contain, in ascending order of producer id. It
+// waits for no I/O.
 func (l *Log) ProducerStateSnapshot() []ProducerSnapshotEntry {
 	l.producers.Lock()
 	defer l.producers.Unlock()
 	return l.producers.state.snapshotEntries()
 }
 
-// RecoveredProducers returns what the log knows of every producer with the batches it recognises when they are sent
-// again, by rising producer id. After a reopen these are the last one and those behind the snapshot. It waits for no I/O.
+// RecoveredProducers returns the state of every producer, with the batches whose retries the log recognises, in
+// ascending order of producer id. After a reopen these are the last batch and those after the snapshot. It waits for no
+// I/O.
 func (l *Log) RecoveredProducers() []RecoveredProducer {
 	l.producers.Lock()
 	defer l.producers.Unlock()
@@ -92,7 +95,7 @@ func (l *Log) RecoveredProducers() []RecoveredProducer {
 }
 
 // TakeProducerSnapshot writes the producers' state at the log end, durably, so that a later open replays nothing up to
-// here. It does nothing if there is a snapshot already, and at the log start of a log that never took one. It blocks on
+// here. It does nothing if that snapshot already exists, or at the log start of a log that never took one. It blocks on
 // the device. Errors are of class [ErrStorage].
 func (l *Log) TakeProducerSnapshot() error {
 	l.mu.Lock()

@@ -28,8 +28,8 @@ const (
 	txnEntryVersion = 0
 )
 
-// AbortedTxn is a transaction that was aborted: readers of committed records skip those of its producer from the first
-// offset up to the last, which is that of the marker. LastStableOffset is what it was when the marker was written: no
+// AbortedTxn is an aborted transaction: readers of committed records skip those of its producer from the first offset
+// up to the last, which is that of the marker. LastStableOffset is its value when the marker was written: no
 // transaction aborted later began below it.
 type AbortedTxn struct {
 	ProducerID       int64

@@ -16,7 +16,7 @@ import (
 // Old brokers wrote an empty file. Only presence decides, so that no content, not even that of a later version, is an
 // error: what is not understood has no broker epoch.
 
-// CleanShutdown is what the last owner of a directory left about its end.
+// CleanShutdown is what the last owner of a directory recorded about its shutdown.
 type CleanShutdown struct {
 	// Clean says that all logs had been synced and closed: they need no recovery.
 	Clean bool
@@ -30,8 +30,8 @@ type marker struct {
 	BrokerEpoch int64 `json:"brokerEpoch"`
 }
 
-// TakeCleanShutdown reads the marker and removes it durably, so that if this process ends in another way the next one
-// recovers. Call it before any log is loaded. Later calls return the first one's answer.
+// TakeCleanShutdown reads the marker and removes it durably, so that the next process recovers if this one does not
+// stop cleanly. Call it before any log is loaded. Later calls return the first one's answer.
 func (d *Dir) TakeCleanShutdown() (CleanShutdown, error) {
 	var taken CleanShutdown
 	err := d.use(func() error {
@@ -93,8 +93,8 @@ func decodeMarker(data []byte) (brokerEpoch int64) {
 	return m.BrokerEpoch
 }
 
-// MarkLoaded says that every log in the directory has been loaded, and recovered where that was needed, so that a clean
-// shutdown may be recorded even if the last one was not.
+// MarkLoaded records that every log in the directory has been loaded, and recovered where that was needed, so that a
+// clean shutdown may be recorded even if the last one was not.
 func (d *Dir) MarkLoaded() {
 	d.end.Lock()
 	defer d.end.Unlock()

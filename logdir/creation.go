@@ -18,7 +18,7 @@ import (
 // takes longer than some hundred syncs if there are many.
 const createTogether = 500
 
-// Creation is the making of the directories of some partitions. See [Dir.Create].
+// Creation creates the directories of some partitions. See [Dir.Create].
 type Creation struct {
 	dir    *Dir
 	volume vfs.Volume // nil: each directory is synced by itself
@@ -44,8 +44,8 @@ func (d *Dir) Create(n int, makeAll func(*Creation) error) error {
 	return c.settle()
 }
 
-// CreatePartition makes the directory of a partition with its partition.metadata and returns its path when both are
-// durable. It is [Creation.Partition] for one.
+// CreatePartition creates the directory of a partition with its partition.metadata and returns its path when both
+// are durable. It is [Creation.Partition] for one.
 func (d *Dir) CreatePartition(p Partition, topicID UUID) (dir string, err error) {
 	err = d.Create(1, func(c *Creation) error {
 		dir, err = c.Partition(p, topicID)

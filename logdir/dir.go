@@ -25,7 +25,7 @@ const (
 	metadataFile      = "partition.metadata" // in a partition's directory
 )
 
-// MetadataFile is the name of the file in a partition's directory that says whose it is.
+// MetadataFile is the name of the file in a partition's directory that identifies its topic.
 const MetadataFile = metadataFile
 
 // Dir is a data directory that this process owns. Its methods are safe for concurrent use.
@@ -52,8 +52,8 @@ type Dir struct {
 	}
 }
 
-// Open makes the directory if there is none, durably, takes its lock and removes what a crash has left of half-written
-// files. It fails with an error that matches [vfs.ErrLocked] if another process, or this one, has the directory open.
+// Open creates the directory durably if it does not exist, takes its lock and removes half-written files left by a
+// crash. It fails with an error that matches [vfs.ErrLocked] if another process, or this one, has the directory open.
 // The caller closes it.
 func Open(fsys vfs.FS, dir string) (*Dir, error) {
 	dir = path.Clean(dir)
@@ -104,7 +104,7 @@ func (d *Dir) prepare() error {
 		f, err := d.fs.Open(d.file(name), vfs.Create)
 		if errors.Is(err, fs.ErrPermission) {
 			if _, there := d.fs.Stat(d.file(name)); there == nil {
-				continue // whoever wants to know what is in it is told
+				continue // its error is returned to whoever reads it
 			}
 		}
 		if err != nil {
@@ -125,7 +125,7 @@ func (d *Dir) removeTemp(name string) error {
 	return err
 }
 
-// Close gives the directory up, after the calls that are running. Later calls fail with an error that matches
+// Close releases the directory, after the calls in progress. Later calls fail with an error that matches
 // [fs.ErrClosed], and so does a second Close.
 func (d *Dir) Close() error {
 	d.open.Lock()
@@ -174,5 +174,6 @@ func (d *Dir) HighWatermarks() *Offsets { return &d.highWatermarks }
 func (d *Dir) CleanerOffsets() *Offsets { return &d.cleanerOffsets }
 
 // PageCached is the file tidemark.page-cached, which Kafka does not have: it lists partitions whose high watermark in
-// [Dir.HighWatermarks] may be above what is on the device. All offsets in it are 0. It is not there before it has an entry.
+// [Dir.HighWatermarks] may be above what is on the device. All offsets in it are 0. It does not exist before it has an
+// entry.
 func (d *Dir) PageCached() *Offsets { return &d.pageCached }

@@ -1,6 +1,6 @@
-// Package logdir is one data directory: a disk's share of the partition logs, and the small files that the logs on it
-// have in common. Its names and formats are Apache Kafka's, so that a directory can be taken over from a Kafka broker
-// and handed back.
+// Package logdir manages one data directory: a disk's share of the partition logs, and the small files that these
+// logs share. Its names and formats are Apache Kafka's, so that a directory can be taken over from a Kafka broker and
+// handed back.
 //
 //	data/
 //	├── .lock                              held while a process owns the directory ([Open], [Dir.Close])
@@ -19,10 +19,10 @@
 //
 // A process opens a directory, takes the clean-shutdown marker, loads the logs that [Dir.Scan] finds, and calls
 // [Dir.MarkLoaded]. When it stops it closes the logs, writes the checkpoints, then the marker, and closes the
-// directory. A process that does not get so far leaves no marker, and the next one recovers.
+// directory. A process that does not get that far leaves no marker, and the next one recovers.
 //
-// Every file is replaced through a temporary one, a sync, a rename and a sync of the directory: after a crash it is the
-// old or the new one, and what a method has written is durable when it returns. Only [Dir.Create] of very many partitions
-// leaves partition.metadata in part if it does not return, beside no record. An unknown format version is a
+// Every file is replaced by means of a temporary file, a sync, a rename and a sync of the directory: after a crash it
+// is the old or the new one, and what a method has written is durable when it returns. Only [Dir.Create] of very many
+// partitions leaves partition.metadata in part if it does not return, beside no record. An unknown format version is a
 // [*VersionError] and damage a [*FormatError]; both name the file, and neither is ever taken for an empty file.
 package logdir

@@ -5,11 +5,12 @@ import (
 	"fmt"
 )
 
-// ErrNotLoaded is what [Dir.WriteCleanShutdown] answers when the logs cannot be vouched for: the last shutdown was not
-// clean and this process has not finished loading them.
+// ErrNotLoaded is returned by [Dir.WriteCleanShutdown] if the logs may need recovery: the last shutdown was not clean
+// and this process has not finished loading them.
 var ErrNotLoaded = errors.New("logs have not all been loaded since an unclean shutdown")
 
-// VersionError says that a file has a format version that this build does not know. The file is left alone.
+// VersionError says that a file has a format version that this build does not know. The file is left
+// unchanged.
 type VersionError struct {
 	// File is the path.
 	File string

@@ -8,8 +8,8 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// Metadata is the file partition.metadata of a partition's directory. It ties the log to the topic that it was made
-// for, so that a topic deleted and made again under the same name does not find the old records.
+// Metadata is the file partition.metadata of a partition's directory. It ties the log to the topic that it was
+// created for, so that a topic that is deleted and recreated under the same name does not find the old records.
 //
 //	version: 0                         LF
 //	topic_id: AAAAAAAAAAAAAAAAAAAAKg   no LF

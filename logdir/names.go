@@ -52,7 +52,7 @@ func checkTopic(topic string) error {
 	return nil
 }
 
-// Role is what a partition's directory is there for.
+// Role is the purpose of a partition's directory.
 type Role int
 
 const (
@@ -62,7 +62,7 @@ const (
 	Delete
 	// Future is a log that is being moved here from another data directory.
 	Future
-	// Stray is a log that does not belong to this node any more. Its owner decides what becomes of it.
+	// Stray is a log that no longer belongs to this node. Its owner decides what happens to it.
 	Stray
 )
 

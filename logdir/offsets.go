@@ -32,8 +32,8 @@ func (o *Offsets) File() string { return o.path }
 // Load returns all entries in a map of the caller's own. A partition without one is simply not in it: what that means
 // differs from file to file.
 //
-// A damaged file is a [*FormatError] and one of an unknown version a [*VersionError]. Kafka goes on with an empty
-// recovery-point or log-start file after either; here the caller decides, with [Offsets.Discard].
+// A damaged file is a [*FormatError] and one of an unknown version a [*VersionError]. Kafka continues with an
+// empty recovery-point or log-start file after either; here the caller decides, with [Offsets.Discard].
 func (o *Offsets) Load() (map[Partition]int64, error) {
 	var offsets map[Partition]int64
 	err := o.use(func() error {

@@ -84,7 +84,7 @@ func (d *Dir) isShared(name string) bool {
 // PartitionPath returns the path of a partition's current directory, whether it exists or not.
 func (d *Dir) PartitionPath(p Partition) string { return d.file(p.String()) }
 
-// SyncNames makes durable which directories there are.
+// SyncNames makes the entries of the data directory durable.
 func (d *Dir) SyncNames() error {
 	return d.use(func() error { return d.fs.SyncDir(d.path) })
 }
@@ -121,8 +121,8 @@ func (d *Dir) rename(from, to DirName) error {
 	})
 }
 
-// RemoveRetired removes a directory in the Delete role with all that is in it, durably. It is no error if it is gone
-// already, in whole or in part.
+// RemoveRetired removes a directory in the Delete role with all its contents, durably. It is not an error if it is
+// already gone, in whole or in part.
 func (d *Dir) RemoveRetired(name DirName) error {
 	if name.Role != Delete {
 		return fmt.Errorf("%s is not marked for deletion", name)

@@ -10,13 +10,14 @@ import (
 // Checkpoints are the entries of the shared files by which logs are opened.
 type Checkpoints struct {
 	RecoveryPoints, LogStarts, HighWatermarks map[Partition]int64
-	// PageCached are those whose high watermark says nothing of what is on the device, see [Dir.PageCached]. If that file cannot be
-	// read it has all that have one.
+	// PageCached are those whose high watermark does not say what is on the device, see [Dir.PageCached]. If that file
+	// cannot be read it holds all partitions that have a high watermark.
 	PageCached map[Partition]int64
 }
 
-// ReadCheckpoints reads the shared files of a directory without taking it, for tools. A file that is missing has no entries,
-// and neither has one that cannot be read: what is wrong with those is the error, which joins several. The rest can be used.
+// ReadCheckpoints reads the shared files of a directory without locking it, for tools. A missing file has no entries,
+// and neither has one that cannot be read: the error, which joins several, says what is wrong with these. The rest can
+// be used.
 func ReadCheckpoints(fsys vfs.FS, dir string) (Checkpoints, error) {
 	read := func(name string) (map[Partition]int64, error) {
 		file := dir + "/" + name
