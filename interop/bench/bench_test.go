@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -146,4 +147,28 @@ func TestBareSyncsAreTimedAndLeaveNothing(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+func TestASampleBelongsToTheFirstCauseOfAnyOfItsFrames(t *testing.T) {
+	var p profile
+	require.NoError(t, p.count(strings.NewReader(`
+	ffffffff81000000 copy_page_from_iter_atomic
+	ffffffff81000001 __x64_sys_pwrite64
+	          4a0000 runtime.entersyscall
+
+	          4a0001 hash/crc32.castagnoliSSE42
+	          4a0002 github.com/tidemark-io/tidemark/batch.Check
+
+	          4a0003 main.main
+	          4a0004 [unknown]
+`)))
+	want := make([]int, len(causes))
+	for i, c := range causes {
+		switch c.title {
+		case "copying into the page cache (`pwrite`)", "checksum (CRC-32C)", "everything else":
+			want[i] = 1
+		}
+	}
+	require.Equal(t, want, p.of)
+	require.Equal(t, 3, p.samples)
 }

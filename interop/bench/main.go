@@ -41,6 +41,9 @@ func main() {
 		case "flusher":
 			exitOn(flusherMain(ctx, os.Args[2:]))
 			return
+		case "profile":
+			exitOn(profileMain(ctx, os.Args[2:]))
+			return
 		case "floor":
 			exitOn(floorMain(os.Args[2:]))
 			return
