@@ -238,7 +238,12 @@ func (s *streams) close(ctx context.Context) error {
 	s.closed = true
 	var errs []error
 	if s.engine != nil {
-		errs = append(errs, s.engine.Close(ctx))
+		err := s.engine.Close(ctx)
+		if err != nil && ctx.Err() != nil {
+			err = fmt.Errorf("the object store %s did not answer in time; what was acknowledged is in it, and the next start recovers it: %w",
+				s.store, err)
+		}
+		errs = append(errs, err)
 	}
 	if s.store != nil {
 		errs = append(errs, s.store.Close())

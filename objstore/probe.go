@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Feature is something that Tidemark needs of a store and [Probe] tests.
@@ -50,12 +51,17 @@ func Probe(ctx context.Context, s Store) error {
 	p := &probe{ctx: ctx, store: s, key: ProbePrefix + rand.Text()}
 	err := p.run()
 	if err != nil {
-		// What was put may be there; the first error is the one that matters.
-		_ = s.Delete(context.WithoutCancel(ctx), p.key, p.key+"-upload")
+		// What was put may be there; the first error is the one that matters. A store that does not answer is not waited for.
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTime)
+		defer cancel()
+		_ = s.Delete(late, p.key, p.key+"-upload")
 		return err
 	}
 	return nil
 }
+
+// tidyTime is how long a probe that failed tries to remove its objects.
+const tidyTime = 2 * time.Second
 
 type probe struct {
 	ctx   context.Context

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -111,4 +113,13 @@ func ExampleProbe() {
 	err := objstore.Probe(context.Background(), mem.New())
 	fmt.Println(err)
 	// Output: <nil>
+}
+
+func TestF60_AProbeOfAStoreThatDoesNotAnswerEndsSoonAfterItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := faultstore.NewGate(func(faultstore.Op) bool { return true })
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		require.ErrorIs(t, objstore.Probe(ctx, faultstore.New(mem.New(), silent.Inject)), context.DeadlineExceeded)
+	})
 }
