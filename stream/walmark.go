@@ -40,21 +40,29 @@ func (r Record) IsMark() bool {
 }
 
 // readMark returns up to where the log had been acknowledged when an object was sealed, as the object says; false if it does
-// not. One that is gone is errVanished.
+// not. One that is gone is errVanished. It reads the end of the object, and the whole of it if that looks like a mark: the end of a
+// payload may look like one, too.
 func readMark(ctx context.Context, store objstore.Store, o walObject) (acked int64, says bool, err error) {
-	if o.header.BodyLen < markSize {
+	if o.header.Version != 1 || o.header.BodyLen < markSize {
 		return 0, false, nil
 	}
+	at := o.header.Start + o.header.BodyLen - markSize
 	b := make([]byte, markSize)
 	err = retry(ctx, func() error { return store.ReadRange(ctx, o.key, b, o.size-markSize) })
 	if err != nil {
 		return 0, false, vanished(o.key, err)
 	}
-	f, rest, err := DecodeFrame(o.key, o.header.Start+o.header.BodyLen-markSize, b)
-	if err != nil || len(rest) > 0 || f.Padding || !f.Record.IsMark() {
+	mark, rest, err := DecodeFrame(o.key, at, b)
+	if err != nil || len(rest) > 0 || mark.Padding || !mark.Record.IsMark() {
 		return 0, false, nil // it ends with another frame
 	}
-	return f.Record.Base, true, nil
+	var whole []byte
+	err = retry(ctx, func() (err error) { whole, err = store.Get(ctx, o.key); return err })
+	if err != nil {
+		return 0, false, vanished(o.key, err)
+	}
+	_, frames, err := DecodeWALObject(o.key, whole) // of one that is damaged the end is as good as anything
+	return mark.Record.Base, err != nil || frames[len(frames)-1].Offset == at, nil
 }
 
 // checkGap refuses a window without an object of which a later one tells that there must have been one: because that lies so

@@ -110,6 +110,27 @@ func TestAMarkIsNoRecordOfAStream(t *testing.T) {
 	require.Equal(t, []Record{walMark(Window)}, full.object())
 }
 
+// TestAPayloadThatLooksLikeAMarkIsNone: whoever appends could otherwise have a recovery refused, or a hole passed over.
+func TestAPayloadThatLooksLikeAMarkIsNone(t *testing.T) {
+	runCluster(t, func(c *cluster) {
+		p := c.start(5)
+		s := p.stream()
+		p.kill()
+		put := func(window, base int64, tail []byte) {
+			payload := append([]byte(named(s, base, base+1)[0]), tail...)
+			r := Record{Stream: s.ID(), Epoch: s.Epoch(), Base: base, Count: 1, Payload: payload}
+			object := EncodeWALObject(WALHeader{Start: window * Window, Node: 5, Epoch: 1, Trim: -1}, []Record{r})
+			require.NoError(c, c.wal.Open().Put(c.Context(), walKey(5, 1, window), object))
+		}
+		put(0, 0, nil)
+		before := FrameLen(Record{Payload: []byte(named(s, 2, 3)[0])}) // where the tail begins; window 1 never arrived
+		put(2, 2, AppendFrame(nil, 2*Window+int64(before), walMark(2*Window)))
+		next := c.start(5)
+		require.Equal(c, named(s, 0, 1), c.rows(next.reopen(s.ID())))
+		next.close()
+	})
+}
+
 // TestF15_ALogWithAHoleIsNotRebuiltSilently: metadata are lost as well, and an object that was acknowledged.
 func TestF15_ALogWithAHoleIsNotRebuiltSilently(t *testing.T) {
 	w := newWreckage(t)
