@@ -46,6 +46,12 @@ func TestAToolTellsWhatTheJournalHoldsOfWhichPartition(t *testing.T) {
 	require.NoError(t, looked.Close())
 	require.Empty(t, looked.Journals())
 	require.EqualValues(t, 3, looked.Proven(name))
+	require.False(t, looked.MayBeKafkas())
+	require.NoError(t, os.Remove(filepath.Join(stopped, "metadata.db")))
+	looked, err = node.TakeStopped(t.Context(), stopped, false, nil)
+	require.NoError(t, err)
+	require.NoError(t, looked.Close())
+	require.True(t, looked.MayBeKafkas())
 }
 
 func p64(p int32) int64 { return int64(p) }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +48,21 @@ func TestU08_TheMarkersThatKafkaWroteArePutBackAsTheyWere(t *testing.T) {
 		require.Equal(t, whole, after, position)
 		require.NotContains(t, done(t, "", "log", "check", dir), "the transaction of")
 	}
+}
+
+// A Kafka broker has snapshots on disk before what they speak of: above its recovery point they prove no commit.
+func TestU08_AKafkaSnapshotAboveTheRecoveryPointProvesNoCommit(t *testing.T) {
+	dir := stoppedKafka(t)
+	points := filepath.Join(dir, "recovery-point-offset-checkpoint")
+	data, err := os.ReadFile(points)
+	require.NoError(t, err)
+	require.Regexp(t, `transactional 0 \d+`, string(data))
+	data = regexp.MustCompile(`transactional 0 \d+`).ReplaceAll(data, []byte("transactional 0 16"))
+	require.NoError(t, os.WriteFile(points, data, 0o600))
+	overwrite(t, filepath.Join(dir, "transactional-0", "00000000000000000016.log"), 1158, 78)
+	out := done(t, "", "log", "repair", dir, "--apply")
+	require.NotContains(t, out, "put back: the commit marker")
+	require.Contains(t, out, "  open: the transaction of producer 7, epoch 2, that begins at offset 18")
 }
 
 func TestU08_AnOpenTransactionIsToldAndAbortedByItsProducer(t *testing.T) {
