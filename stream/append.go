@@ -43,13 +43,13 @@ func admissionBytes(records, bytes int) int64 {
 	return int64(records)*recordCost(Record{}) + int64(bytes)
 }
 
-// Submit places a record of count rows behind all that were submitted before it, and returns at once. The record is durable
-// when the Ack says so; acknowledgements come in the order of the calls (WAL-7). Its offsets are spent whatever becomes of
-// it (STR-1).
+// Submit appends a record of count rows after all that were submitted before it, and returns immediately. The record is
+// durable when the Ack says so; acknowledgements come in the order of the calls (WAL-7). Its offsets are not reused
+// whatever happens to it (STR-1).
 //
-// The payload is the engine's from now on: it must not change, ever. After an error the record was not placed, and the
-// payload is the caller's. Errors: [ErrBadCount], [ErrRecordTooLarge], [ErrClosed], the engine's failure, and
-// [ErrOverCapacity] if the admission is smaller than the record.
+// The payload belongs to the engine from now on and must never change. After an error the record was not submitted,
+// and the payload still belongs to the caller. Errors: [ErrBadCount], [ErrRecordTooLarge], [ErrClosed], the engine's
+// failure, and [ErrOverCapacity] if the admission is smaller than the record.
 func (s *Stream) Submit(a *Admission, count int32, payload []byte) (*Ack, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,9 +76,10 @@ func (s *Stream) Submit(a *Admission, count int32, payload []byte) (*Ack, error)
 
 // Append appends a record of count rows and waits until it is durable. It returns the offset of the first row.
 //
-// When ctx ends while it waits for room, nothing was appended. When it ends later the error is the context's too, and the
-// record becomes durable nevertheless, or its outcome is unknown as after a failure of the engine, an error that matches
-// [ErrWALFailed]. payload is the engine's unless the error says that nothing was placed, see [Stream.Submit].
+// If ctx ends while it waits for room, nothing was appended. If ctx ends later the error is also the context's, and the
+// record becomes durable nevertheless, or its outcome is unknown as after a failure of the engine, an error that
+// matches [ErrWALFailed]. payload belongs to the engine unless the error says that nothing was submitted, see
+// [Stream.Submit].
 func (s *Stream) Append(ctx context.Context, count int32, payload []byte) (base int64, err error) {
 	check := Record{Count: count, Payload: payload}
 	if err := check.CheckAppend(); err != nil { // before it waits for room
@@ -145,7 +146,7 @@ func (a *Ack) settle(offset int64, err error) {
 	e.gate.leave(recordCost(a.record))
 }
 
-// settled takes the oldest record off the list of those on their way, moves the confirm offset and wakes who watches.
+// settled takes the oldest record off the list of those in flight, moves the confirm offset and wakes the watchers.
 func (s *Stream) settled(a *Ack, durable bool) {
 	s.mu.Lock()
 	s.mu.pending[0] = nil

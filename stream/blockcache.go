@@ -38,7 +38,7 @@ func (s unitSource) follows(before unitSource) bool {
 	return s.object == before.object && s.entry.Position == before.entry.Position+int64(before.entry.Size)
 }
 
-// unit is the unit of the block cache: what one index entry holds, loaded or on its way (BC-1). What is not said to belong
+// unit is the unit of the block cache: what one index entry holds, loaded or loading (BC-1). What is not said to belong
 // to its holder is guarded by the cache.
 type unit struct {
 	unitSource
@@ -58,7 +58,7 @@ type unit struct {
 // isLoaded reports whether the records are there, without waiting.
 func (u *unit) isLoaded() bool { return !u.isPending() && u.err == nil }
 
-// isPending reports whether the unit is on its way.
+// isPending reports whether the unit is loading.
 func (u *unit) isPending() bool {
 	select {
 	case <-u.done:
@@ -80,10 +80,10 @@ type unitLoad struct {
 
 // blockCache keeps units, and loads those that are missing. It is safe for concurrent use.
 //
-// There is one GET for a unit however many readers want it, and it goes on while any of them does. A load that failed, or
-// that nobody wanted any more, is forgotten: who comes next begins a fresh one (BC-8). Units that nobody holds are evicted
-// when the cache is over its capacity, those that their only reader has finished first, then those that were used least
-// recently, and all that have not been used for maxUnusedAge (BC-7).
+// There is one GET for a unit however many readers want it, and it continues while any of them does. A load that
+// failed, or that nobody wanted any more, is forgotten: who comes next begins a fresh one (BC-8). Units that nobody
+// holds are evicted when the cache is over its capacity, those that their only reader has finished first, then those
+// that were used least recently, and all that have not been used for maxUnusedAge (BC-7).
 type blockCache struct {
 	store    objstore.Store
 	keyOf    func(catalog.ObjectID) string
@@ -94,7 +94,7 @@ type blockCache struct {
 	mu struct {
 		sync.Mutex
 		units    map[unitKey]*unit
-		cost     int64     // of all units, those on their way included, and of those that share bytes with them
+		cost     int64     // of all units, including those loading, and of those that share bytes with them
 		loads    int64     // how many were begun
 		finished list.List // of *unit, the one finished last first
 		used     list.List // of *unit, the one used last first
@@ -110,7 +110,7 @@ func newBlockCache(
 	return c
 }
 
-// hold returns the units of the sources, in their order, and begins to load those that are neither there nor on their way.
+// hold returns the units of the sources, in their order, and begins to load those that are neither loaded nor loading.
 // The caller must release each.
 func (c *blockCache) hold(sources []unitSource) []*unit {
 	c.mu.Lock()
@@ -355,7 +355,7 @@ func (c *blockCache) loads() int64 {
 	return c.mu.loads
 }
 
-// free is how much room there is, what can be given up at once included.
+// free is how much room there is, including what can be evicted immediately.
 func (c *blockCache) free() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -36,7 +36,7 @@ func (c *checker) checkMetadata(ctx context.Context, v catalog.View) error {
 		if id >= 0 && id < v.NextObject() && !v.IsPrepared(id) {
 			continue
 		}
-		err := c.report(c.aboutObject(id), FoundNotCommitted, "the object is in use, its id is reserved or was never given out")
+		err := c.report(c.aboutObject(id), FoundNotCommitted, "the object is in use, but its id is reserved or was never assigned")
 		if err != nil {
 			return err
 		}
@@ -117,7 +117,7 @@ func (c *checker) checkMarks(v catalog.View, used map[catalog.ObjectID]bool) err
 		case v.IsPrepared(d.Object):
 			err = c.report(f, FoundBadMark, "it is marked as destroyed and reserved")
 		case d.Object < 0 || d.Object >= v.NextObject():
-			err = c.report(f, FoundBadMark, "it is marked as destroyed and was never given out")
+			err = c.report(f, FoundBadMark, "it is marked as destroyed, but was never assigned")
 		case d.Operation == catalog.KeepData:
 			err = c.report(f, FoundBadMark, "it is to be deleted, and its bytes are to be kept")
 		case v.ClockMs()-d.MarkedMs > c.Overdue.Milliseconds():

@@ -203,7 +203,7 @@ func (c *checker) checkFollow(o usedObject, e IndexEntry, records []Record) erro
 	next := e.Start
 	for _, r := range records {
 		if r.Base != next {
-			if err := c.wrong(o, FoundBadRecord, "stream %d goes on at %d behind %d", r.Stream, r.Base, next); err != nil {
+			if err := c.wrong(o, FoundBadRecord, "stream %d continues at %d after %d", r.Stream, r.Base, next); err != nil {
 				return err
 			}
 		}

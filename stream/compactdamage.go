@@ -106,7 +106,7 @@ func (c *compactor) damagedSource(err error) (id catalog.ObjectID, found bool) {
 }
 
 // aroundDamage runs a step again while it meets objects that were not known to be damaged: the step leaves them out then,
-// and goes on with all others.
+// and continues with all others.
 func (c *compactor) aroundDamage(ctx context.Context, step func() error) error {
 	for {
 		before := c.damaged.count()

@@ -8,7 +8,7 @@ import (
 )
 
 // exclude returns the objects to leave out so that a limit is kept that these outputs pass; none if all are kept (CP-4). The
-// plan is made again without them, until it fits or nothing is left.
+// plan is repeated without them, until it fits or nothing is left.
 func exclude(outputs []planOutput, limits planLimits) []catalog.ObjectID {
 	var splits, merged []planOutput
 	streams := 0

@@ -64,8 +64,8 @@ type compactorOptions struct {
 	// adopts reports whether stream-set objects of another node are compacted here too: those of nodes that are not
 	// alive, on the holder of the metadata lease. nil is no other node. It must not block.
 	adopts func(catalog.NodeID) bool
-	// fenced is told when the node is no longer the one of its epoch, or when the bucket shows that another process has its
-	// ids: compaction has stopped then (UP-5).
+	// fenced is notified when the node is no longer the one of its epoch, or when the bucket shows that another process
+	// has its ids: compaction has stopped then (UP-5).
 	fenced func(error)
 	// owns fails if the bucket shows that another process has the node. It is asked before anything is deleted; nil is no
 	// question.

@@ -83,7 +83,7 @@ func (p compactionPlan) commitBytes() int {
 // isEmpty reports whether there is nothing to do.
 func (p compactionPlan) isEmpty() bool { return len(p.sources) == 0 }
 
-// liveFrom tells where a stream starts, or that it does not exist. A view has it.
+// liveFrom returns where a stream starts, or that it does not exist. A view has it.
 type liveFrom func(catalog.StreamID) (start int64, exists bool)
 
 // isLive reports whether records of a stream that end there are kept.

@@ -44,7 +44,7 @@ func (c *compactor) runSets(ctx context.Context, stop func()) {
 	}
 }
 
-// ends tells of a failed round, and reports whether it was the last one: the node is fenced, or the engine stops.
+// ends reports a failed round, and returns whether it was the last one: the node is fenced, or the engine stops.
 func (c *compactor) ends(ctx context.Context, err error, stop func()) bool {
 	switch {
 	case ctx.Err() != nil:

@@ -16,11 +16,12 @@ import (
 // (CP-9).
 var errUncovered = errors.New("compaction would lose data")
 
-// errLeftOut is a source that turned out to be damaged. It was told, and is left out of the next plan.
+// errLeftOut is a source that turned out to be damaged. It was reported, and is left out of the next
+// plan.
 var errLeftOut = errors.New("a source of the compaction is damaged")
 
-// carryOut writes what a plan says and commits it: all of it, or nothing (CP-7 to CP-10). It is no error when somebody else
-// replaced a source meanwhile: the next round sees what is left. errLeftOut if a source is damaged.
+// carryOut writes what a plan says and commits it: all of it, or nothing (CP-7 to CP-10). It is not an error when
+// somebody else replaced a source meanwhile: the next round sees what is left. errLeftOut if a source is damaged.
 func (c *compactor) carryOut(ctx context.Context, v catalog.View, kind string, plan compactionPlan) error {
 	begun := time.Now()
 	w := setWriter{compactor: c, commit: catalog.Commit{Object: catalog.NoObject, Compacted: plan.sources}}

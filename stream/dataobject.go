@@ -19,7 +19,7 @@ type ObjectTakenError struct {
 }
 
 func (e *ObjectTakenError) Error() string {
-	return fmt.Sprintf("object %q is there already with other bytes: another metadata log gives out the same ids", e.Key)
+	return fmt.Sprintf("object %q already exists with different bytes: another metadata log assigns the same ids", e.Key)
 }
 
 // Is matches [ErrEngineFailed].
@@ -70,8 +70,8 @@ func (u *dataUpload) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Finish is of [objstore.Upload]. An object that is there with the same bytes is as good as this one; one with others is an
-// [*ObjectTakenError].
+// Finish is of [objstore.Upload]. An existing object with the same bytes is equivalent to this one; one with others is
+// an [*ObjectTakenError].
 func (u *dataUpload) Finish() error {
 	err := u.Upload.Finish()
 	if !errors.Is(err, objstore.ErrExists) {

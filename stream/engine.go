@@ -138,7 +138,7 @@ func (e *Engine) OpenStream(ctx context.Context, id catalog.StreamID, epoch int6
 		return s, nil
 	}
 	// Since the catalog answered, somebody else may have opened the stream here in the same epoch, appended to it, and closed
-	// it: offsets from the answer would be given out a second time.
+	// it: offsets from the answer would be assigned a second time.
 	row, known := c.View().Stream(id)
 	if !known || !row.Opened || row.Node != e.node.ID || row.Epoch != epoch {
 		return nil, fmt.Errorf("%w: stream %d was closed again while it was being opened in epoch %d", catalog.ErrStreamFenced, id, epoch)
@@ -254,7 +254,8 @@ func (e *Engine) closeCleanly(ctx context.Context) error {
 	}
 }
 
-// stop ends what runs, and fails what is still on its way.
+// stop ends the goroutines, and fails what is still in
+// flight.
 func (e *Engine) stop() {
 	e.fail(fmt.Errorf("%w: the engine", ErrClosed))
 	e.cancel()

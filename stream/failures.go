@@ -69,7 +69,7 @@ type EpochTakenError struct {
 }
 
 func (e *EpochTakenError) Error() string {
-	return fmt.Sprintf("node epoch %d is taken: there is an object %q; metadata are older than the write-ahead log", e.Epoch, e.Key)
+	return fmt.Sprintf("node epoch %d is taken: object %q exists; the metadata is older than the write-ahead log", e.Epoch, e.Key)
 }
 
 // WALGapError is a log that lacks an object which must have existed: one so far behind a later one that its PUT cannot
@@ -80,11 +80,11 @@ type WALGapError struct {
 }
 
 func (e *WALGapError) Error() string {
-	return fmt.Sprintf("write-ahead log has a gap: object %q is missing, and %q is there", e.Want, e.Next)
+	return fmt.Sprintf("write-ahead log has a gap: object %q is missing, but %q exists", e.Want, e.Next)
 }
 
-// RecoverError is a record of a log that does not follow the one before it in its stream (WAL-29). [Open] refuses the
-// log.
+// RecoverError is a record of a log that does not continue the previous one of its stream (WAL-29). [Open] refuses
+// the log.
 type RecoverError struct {
 	// Key and Position are the WAL object and the logical offset of the record's frame.
 	Key      string

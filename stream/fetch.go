@@ -20,25 +20,27 @@ const (
 type FetchRequest struct {
 	// Start is the first offset wanted, End the one behind the last; End is clamped to the bound.
 	Start, End int64
-	// MaxBytes bounds the payload of the answer in bytes, but the first record is always in it (STR-3).
+	// MaxBytes bounds the payload returned, in bytes, but the first record is always included (STR-3).
 	MaxBytes int
 	Bound    Bound
-	// Fast answers [ErrWouldBlock], and starts nothing, when the answer is not in memory (RD-3).
+	// Fast makes Fetch return [ErrWouldBlock], and start nothing, if the records are not in memory
+	// (RD-3).
 	Fast bool
 }
 
-// Fetched is the answer to a [FetchRequest].
+// Fetched is the result of a [FetchRequest].
 type Fetched struct {
-	// Records are whole, ascending and without a gap; the first holds the offset asked for. Their payloads are shared: they
-	// must not be changed.
+	// Records are whole, ascending and without a gap; the first holds the requested offset. Their payloads are shared
+	// and must not be changed.
 	Records []Record
 	// Start, Confirm and Next are the stream's offsets when it was read.
 	Start, Confirm, Next int64
 }
 
-// Fetch reads records (STR-2 to STR-4). An offset below the start or above the bound is an [*OffsetRangeError]; the bound
-// itself gives no records. It may read objects, and waits for them as long as ctx allows: a store that fails for now or
-// throttles is asked again for what is missing, for about 20 s. Errors besides that: the context's, the store's, [ErrWouldBlock], [ErrCorrupt], [ErrNotContinuous], [ErrClosed] and the engine's failure.
+// Fetch reads records (STR-2 to STR-4). An offset below the start or above the bound is an [*OffsetRangeError]; at the
+// bound itself there are no records. It may read objects, and waits for them as long as ctx allows: if a store fails
+// temporarily or throttles, what is missing is requested again, for about 20 s. Errors besides that: the context's, the
+// store's, [ErrWouldBlock], [ErrCorrupt], [ErrNotContinuous], [ErrClosed] and the engine's failure.
 func (s *Stream) Fetch(ctx context.Context, r FetchRequest) (Fetched, error) {
 	f, pending, err := s.beginFetch(r)
 	if err != nil {
@@ -73,7 +75,7 @@ func (f Fetched) bound(b Bound) int64 {
 	return f.Confirm
 }
 
-// beginFetch notes the offsets and, for a read up to the end of the log, what is on its way.
+// beginFetch notes the offsets and, for a read up to the end of the log, what is in flight.
 func (s *Stream) beginFetch(r FetchRequest) (f Fetched, pending []*Ack, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +114,7 @@ func (s *Stream) fetchFailed(r FetchRequest, err error) error {
 	return err
 }
 
-// appendPending appends records that are on their way, from the one that holds an offset to the last one that begins below
+// appendPending appends records that are in flight, from the one that holds an offset to the last one that begins below
 // end, while they fit.
 func appendPending(records []Record, pending []*Ack, from, end int64, left int) []Record {
 	first := sort.Search(len(pending), func(i int) bool { return pending[i].record.End() > from })

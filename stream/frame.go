@@ -42,7 +42,7 @@ type Frame struct {
 	// Padding frames have no record.
 	Padding bool
 	Record  Record
-	// HeaderChecksum and BodyChecksum are those in the frame, which decoding has held against its bytes.
+	// HeaderChecksum and BodyChecksum are those in the frame, which decoding has verified.
 	HeaderChecksum, BodyChecksum uint32
 }
 

@@ -7,11 +7,11 @@ import (
 )
 
 // gate admits appends in the order in which they come: none overtakes another, however small it is (WAL-10). What it
-// guards is memory: records that are on their way to the store, and those in the log cache, by what they cost there.
+// guards is memory: records that are in flight to the store, and those in the log cache, by what they cost there.
 //
 //	enter --> [ waiters, first come first served ] --> reserved --leave--> in the log cache
 type gate struct {
-	maxReserved int64 // bytes of records that may be on their way (WAL-9)
+	maxReserved int64 // bytes of records that may be in flight (WAL-9)
 	capacity    int64 // bytes that those and the log cache may have together (LC-7)
 	// cached is the cost of the log cache, which makes room for so much that is coming; it runs under the gate's lock.
 	// pressed is told that an append waits for the cache. Neither may block.

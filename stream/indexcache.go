@@ -37,13 +37,13 @@ type indexCache struct {
 	}
 }
 
-// indexSlot is an index that is there or on its way.
+// indexSlot is an index that is loaded or loading.
 type indexSlot struct {
 	object  catalog.ObjectID
 	done    chan struct{} // closed when layout and err are set
 	layout  objectLayout
 	err     error
-	place   *list.Element // nil while it is on its way
+	place   *list.Element // nil while it is loading
 	waiting int
 	cancel  context.CancelFunc
 }
@@ -87,12 +87,12 @@ func (c *indexCache) peek(id catalog.ObjectID) (objectLayout, bool) {
 	return s.layout, true
 }
 
-// prefetch begins to load an object's index, for whoever wants it later. If that fails nobody is told.
+// prefetch begins to load an object's index, for whoever wants it later. A failure is not reported.
 func (c *indexCache) prefetch(o catalog.ObjectRange) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s, _ := c.slotLocked(o); s.place == nil && s.waiting == 0 {
-		s.waiting++ // the load itself, so that it goes on without others
+		s.waiting++ // the load itself, so that it continues without others
 	}
 }
 

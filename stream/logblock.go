@@ -25,7 +25,7 @@ type DiscontinuityError struct {
 }
 
 func (e *DiscontinuityError) Error() string {
-	return fmt.Sprintf("stream %d goes on at %d in the log cache, a record at %d was acknowledged", e.Stream, e.Want, e.Got)
+	return fmt.Sprintf("stream %d continues at %d in the log cache, but a record at %d was acknowledged", e.Stream, e.Want, e.Got)
 }
 
 // blockState is where a block of the log cache is in its life. It only goes forward.

@@ -138,7 +138,7 @@ func (c *logCache) pressLocked() {
 	}
 }
 
-// tell wakes the uploader.
+// tell wakes up the uploader.
 func (c *logCache) tell() {
 	select {
 	case c.news <- struct{}{}:
@@ -198,7 +198,7 @@ func (c *logCache) evictLocked(coming int64) int {
 	return n
 }
 
-// makeRoom evicts free blocks for records that cost so much and are on their way here, as if they had come, and returns
+// makeRoom evicts free blocks for records that cost so much and are in flight here, as if they had come, and returns
 // what is left: free blocks hold up no append. It does not call evicted.
 func (c *logCache) makeRoom(coming int64) (cost int64) {
 	if cost := c.cost(); (cost+coming)*10 <= c.capacity*9 {

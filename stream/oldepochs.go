@@ -41,7 +41,7 @@ func CleanLog(ctx context.Context, o CleanLogOptions) (again time.Time, err erro
 // removeOldEpochs deletes what older epochs of the node left: everything that they acknowledged is committed by now
 // (WAL-24). Young fences stay (WAL-22), and are deleted when they are old: a writer that slept as long as that acknowledges
 // nothing when it wakes up, whether its fence is there or not (WAL-12). What lies above a fence stays as long as it, see
-// [RecoveredEvent.Dead]. What cannot be removed is tried again until ctx ends.
+// [RecoveredEvent.Dead]. What cannot be removed is retried until ctx ends.
 func (e *Engine) removeOldEpochs(ctx context.Context, node catalog.Node, prefix WALPrefix) {
 	for {
 		young, err := endedEpochs{e.options.WAL, e.options.Config.WALFenceRetention}.remove(ctx, node, prefix)

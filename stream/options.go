@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// Options are what an [Engine] is made of. The engine closes none of it.
+// Options configure an [Engine]. The engine closes none of the stores or the catalog.
 type Options struct {
 	// Catalog is the metadata that all nodes share.
 	Catalog catalog.Catalog
@@ -19,12 +19,12 @@ type Options struct {
 	// one element of a key.
 	Node    catalog.NodeID
 	Cluster string
-	// Incarnation tells this opening from all others. It must be new for every [Open]; the zero value has one drawn at
-	// random.
+	// Incarnation distinguishes this opening from all others. It must be new for every [Open]; with the zero value one
+	// is drawn at random.
 	Incarnation [16]byte
-	// Registered is the epoch under which the owner has registered the node with the same incarnation, as one that keeps a
-	// liveness key has; 0 if it has not. Open is refused then if the node has been registered by somebody else since: a process
-	// that has lost its node to another one, and does not know it yet, must not take it back.
+	// Registered is the epoch under which the owner has registered the node with the same incarnation, as an owner that
+	// keeps a liveness key does; 0 if it has not. Open then fails if another process has registered the node since: a
+	// process that has lost its node to another one, and does not know it yet, must not take it back.
 	Registered int64
 	// Address and Slots go into the node's registration.
 	Address string
@@ -34,37 +34,39 @@ type Options struct {
 	WAL, Data objstore.Store
 	// Namespace is a part of the data objects' keys; empty is "DEFAULT".
 	Namespace string
-	// Proof says when it was last known, for certain, that no newer epoch of the node exists: when the newest successful
-	// refresh of its liveness key began. A node that holds the lock of its metadata file passes time.Now. It must not
-	// block. A group of appends that was sealed on a proof older than Config.WALMaxPutAge is not acknowledged (WAL-12).
+	// Proof returns the latest time at which it was certain that no newer epoch of the node existed: when the newest
+	// successful refresh of its liveness key began. A node that holds the lock of its metadata file passes time.Now. It
+	// must not block. A group of appends that was sealed on a proof older than Config.WALMaxPutAge is not acknowledged
+	// (WAL-12).
 	Proof func() time.Time
-	// Leads reports whether this node holds the metadata lease: it removes what is destroyed then, for all nodes. nil is
-	// always. Adopts reports whether this node compacts the stream-set objects of another one, which is not alive; nil is
-	// none. Neither may block.
+	// Leads reports whether this node holds the metadata lease: if so it removes destroyed objects, for all nodes. nil
+	// means always. Adopts reports whether this node compacts the stream-set objects of another one, which is not
+	// alive; nil means none. Neither may block.
 	Leads  func() bool
 	Adopts func(catalog.NodeID) bool
-	// Events receives what happens.
+	// Events receives notifications.
 	Events Events
 	// Config has the settings; the zero value is [DefaultConfig].
 	Config Config
 }
 
-// Config has the settings of an [Engine], each of section 11 of the specification. Sizes are in bytes.
+// Config holds the settings of an [Engine], as in section 11 of the specification. Sizes are in bytes.
 type Config struct {
-	// WALBatchBytes is how long the frames of one WAL object may be, unless it is a single frame.
+	// WALBatchBytes is the maximum length of the frames of one WAL object, unless it is a single
+	// frame.
 	WALBatchBytes int
-	// WALBatchInterval is the least time between two WAL objects, unless they are full. An idle log does not wait. With 0
-	// the next object goes out when the one before it is stored: the lowest latency, and as many requests as the store
-	// answers one after the other.
+	// WALBatchInterval is the minimum time between two WAL objects, unless they are full. An idle log does not wait.
+	// With 0 the next object is sent when the previous one is stored: the lowest latency, and as many requests as the
+	// store answers one after the other.
 	WALBatchInterval time.Duration
 	// WALMaxUnflushed bounds the records that are not acknowledged, by what they cost in memory: some 100 bytes more than
 	// their payload. CacheWALSize bounds them too, together with the log cache.
 	WALMaxUnflushed int64
-	// WALInflight is how many WAL objects may be under way at once, 1 to 64.
+	// WALInflight is how many WAL objects may be in flight at the same time, 1 to 64.
 	WALInflight int
 	// WALReadahead is how much of a WAL recovery reads ahead; WALRecoverBlock how much it commits at once.
 	WALReadahead, WALRecoverBlock int64
-	// WALTrimPersist is how soon a trim offset is written when no append carries it.
+	// WALTrimPersist is how soon a trim offset is written if no append carries it.
 	WALTrimPersist time.Duration
 	// WALMaxPutAge is how old the proof of the node's epoch may be when an append is acknowledged.
 	WALMaxPutAge time.Duration
@@ -118,8 +120,8 @@ type Config struct {
 	GCBatch             int
 }
 
-// DefaultConfig returns the defaults of section 11, for a store in a cloud. For a directory or memory WALBatchInterval is
-// better 5 ms; with less than 4 GiB of memory WALMaxUnflushed is better 256 MiB.
+// DefaultConfig returns the defaults of section 11, for a store in a cloud. For a directory or memory a
+// WALBatchInterval of 5 ms is better; with less than 4 GiB of memory a WALMaxUnflushed of 256 MiB is.
 func DefaultConfig() Config {
 	const mib = 1 << 20
 	return Config{
@@ -247,8 +249,8 @@ func (o Options) withDefaults() Options {
 // maxInflight bounds how far a writer may run ahead of its first unfinished window; recovery relies on it (WAL-16).
 const maxInflight = 64
 
-// walLimits are the settings of the WAL. Its own bound on what is on its way is left open: the gate in front of it counts
-// the same bytes, and admits records together that the bound would take apart.
+// walLimits are the settings of the WAL. Its own bound on what is in flight is left open: the gate in front of it
+// counts the same bytes, and admits records together that the bound would take apart.
 func (c Config) walLimits() walLimits {
 	return walLimits{
 		batchBytes:    c.WALBatchBytes,

@@ -32,9 +32,9 @@ func listEach(ctx context.Context, store objstore.Store, prefix string) iter.Seq
 	}
 }
 
-// checkBucket looks for data objects that nothing refers to (GC-6). The view is older than the listing: an id that was given
-// out and is neither in use, reserved nor marked in it never will be again. If what a composite links cannot be read nothing
-// is called an orphan: it may be that.
+// checkBucket looks for data objects that nothing refers to (GC-6). The view is older than the listing: an id that was
+// assigned and is neither in use, reserved nor marked in it never will be again. If what a composite links cannot be
+// read nothing is called an orphan: it may be that.
 func (c *checker) checkBucket(ctx context.Context) error {
 	v, known, err := c.knownObjects(ctx)
 	if err != nil {

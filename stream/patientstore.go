@@ -49,11 +49,11 @@ type StoreRetriedEvent struct {
 }
 
 // patientStore makes the calls that readers and compaction depend on again while the store fails for now: only that call,
-// so that nothing that came already is asked for again. What is not [objstore.Retriable] is told at once, and so is the end
-// of the context. Uploads in parts are begun again, but what fails later is their user's to do over.
+// so that nothing that came already is asked for again. What is not [objstore.Retriable] is returned immediately, and
+// so is the end of the context. Uploads in parts are begun again, but what fails later is their user's to do over.
 //
-// When the store throttles one call, no other one begins before that one's pause is over: a crowd of readers that goes on
-// would keep the store where it is. It is safe for concurrent use.
+// When the store throttles one call, no other one begins before that one's pause is over: a crowd of readers that
+// continues would keep the store where it is. It is safe for concurrent use.
 type patientStore struct {
 	objstore.Store
 	patience patience
@@ -95,7 +95,8 @@ func (s *patientStore) Create(ctx context.Context, key string) (u objstore.Uploa
 	return u, err
 }
 
-// do makes a call until it succeeds, fails for good, or the patience or the context is at its end.
+// do makes a call until it succeeds, fails permanently, or the patience or the context is at its
+// end.
 func (s *patientStore) do(ctx context.Context, op objstore.Op, key string, call func() error) error {
 	for try := 0; ; try++ {
 		if err := s.waitForStore(ctx); err != nil {

@@ -35,7 +35,7 @@ type readerOptions struct {
 	namespace string
 	cfg       Config
 	cache     *logCache
-	// retried is told of calls of the store that are made again; it may be nil.
+	// retried is called for calls of the store that are retried; it may be nil.
 	retried func(StoreRetriedEvent)
 }
 
@@ -125,7 +125,7 @@ func (o *objectReader) close() {
 // start and its confirm offset. With fast it returns what is in memory, and [ErrWouldBlock] if that is nothing. The result
 // is whole records without a gap, never empty. It is shared: nothing in it may change.
 //
-// What a store fails with for now is tried again for about 20 s, each request by itself.
+// Temporary failures of a store are retried for about 20 s, each request individually.
 //
 // [ErrOffsetOutOfRange] if the stream was trimmed above start meanwhile; [ErrNotContinuous]; otherwise the error is the
 // context's, the store's, or says that an object is corrupt.
@@ -192,7 +192,7 @@ func join(head, tail []Record, maxBytes int) ([]Record, error) {
 		return head, nil // a limit, or what is in memory, ended there
 	case last.End() > next.Base:
 		return nil, &NotContinuousError{
-			last.Stream, next.Base, fmt.Sprintf("an object has [%d, %d), the log cache goes on at %d", last.Base, last.End(), next.Base),
+			last.Stream, next.Base, fmt.Sprintf("an object has [%d, %d), the log cache continues at %d", last.Base, last.End(), next.Base),
 		}
 	}
 	left := int64(maxBytes)
@@ -327,7 +327,7 @@ func (o *objectReader) putBack(s *seqReader) {
 	s.drop(o.blocks)
 }
 
-// keep remembers a reader for the read that goes on where it stopped.
+// keep remembers a reader for the read that continues where it stopped.
 func (o *objectReader) keep(s *seqReader) {
 	s.rest(o.blocks)
 	if surplus := o.readers.put(s); surplus != nil {

@@ -8,12 +8,12 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// seqReader is a reader of a stream that may go on where it stopped (BC-3): the units from there on, of which the first
-// ones are loaded or on their way. It is for one goroutine at a time.
+// seqReader is a reader of a stream that may continue where it stopped (BC-3): the units from there on, of which the
+// first ones are loaded or loading. It is for one goroutine at a time.
 //
 //	held[0] ... held[n-1] | the units of the window that nobody loads for it yet
 //
-// Between two reads it holds only what is on its way: what is loaded may be evicted, and the next read loads it again.
+// Between two reads it holds only what is loading: what is loaded may be evicted, and the next read loads it again.
 type seqReader struct {
 	readWindow
 	held []*unit // of the first len(held) of the window's units; nil for those that were loaded and given back
@@ -52,7 +52,7 @@ func (s *seqReader) plan(ctx context.Context, o *objectReader, start, end int64,
 	}
 }
 
-// hold makes sure that the first n units are loaded or on their way, and stay.
+// hold makes sure that the first n units are loaded or loading, and stay.
 func (s *seqReader) hold(c *blockCache, n int) {
 	if missing := n - len(s.held); missing > 0 {
 		s.held = append(s.held, make([]*unit, missing)...)
@@ -112,8 +112,8 @@ func (s *seqReader) rest(c *blockCache) {
 	}
 }
 
-// grow makes the readahead larger if the read has to wait for one of the first n units (BC-6): by each unit that is on its
-// way, or by a step if that is more, so that it doubles until the reader waits no more.
+// grow makes the readahead larger if the read has to wait for one of the first n units (BC-6): by each unit that is in
+// flight, or by a step if that is more, so that it doubles until the reader waits no more.
 func (s *seqReader) grow(cfg Config, n int) {
 	if !slices.ContainsFunc(s.held[:n], (*unit).isPending) {
 		return
@@ -137,7 +137,7 @@ func (s *seqReader) missingBytes(n int) int64 {
 }
 
 // readAhead begins to load what comes after the first n units (BC-6): if less than half of the readahead is there, and what
-// is on its way besides leaves room for a whole range GET, or for half of the readahead if that is less.
+// is in flight besides leaves room for a whole range GET, or for half of the readahead if that is less.
 func (s *seqReader) readAhead(ctx context.Context, o *objectReader, n int, now time.Time) {
 	if s.reads == 0 || now.Before(s.cool) {
 		return

@@ -27,7 +27,7 @@ type NotContinuousError struct {
 }
 
 func (e *NotContinuousError) Error() string {
-	return fmt.Sprintf("stream %d does not go on at offset %d: %s", e.Stream, e.Want, e.What)
+	return fmt.Sprintf("stream %d does not continue at offset %d: %s", e.Stream, e.Want, e.What)
 }
 
 // Is matches [ErrNotContinuous].

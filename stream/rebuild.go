@@ -17,22 +17,24 @@ type RebuildOptions struct {
 	// WAL and Data are the stores of the write-ahead logs and of the data objects; they may be the same. No server may use
 	// them meanwhile.
 	WAL, Data objstore.Store
-	// Cluster is the cluster's name in the keys of the WAL; empty takes the one that is there. Namespace is that of data
-	// objects, "DEFAULT" if empty.
+	// Cluster is the cluster's name in the keys of the WAL; if empty, the one found there is used. Namespace is that of
+	// data objects, "DEFAULT" if empty.
 	Cluster, Namespace string
-	// Node is given the streams and stream-set objects whose owner cannot be told.
+	// Node gets the streams and stream-set objects whose owner is unknown.
 	Node catalog.NodeID
-	// LeaveOut goes on without what is damaged or unclear: see [RebuildFinding.Stops].
+	// LeaveOut continues without what is damaged or unclear: see [RebuildFinding.Stops].
 	LeaveOut bool
-	// Progress is told how many of all data objects have been read, by one goroutine at a time. Nil: nobody is.
+	// Progress is called with how many of all data objects have been read, by one goroutine at a time. May be
+	// nil.
 	Progress func(done, total int)
 }
 
-// Rebuilt is metadata of streams as the objects of a bucket tell of it. It has not been written anywhere.
+// Rebuilt is metadata of streams as derived from the objects of a bucket. It has not been written
+// anywhere.
 //
-// Every acknowledged record that was not trimmed is in it, or in a log that [Open] and [Engine.Failover] recover from it: the
-// streams that such a log goes on with are open on its node. What no object tells is not in it, and the choice is the one
-// that loses no record:
+// Every acknowledged record that was not trimmed is in it, or in a log that [Open] and [Engine.Failover] recover from
+// it: the streams that continue in such a log are open on its node. What no object shows is not in it, and the choice
+// is the one that loses no record:
 //
 //   - Where a stream was trimmed. It begins where the objects do that reach its end without a gap, so records that were
 //     trimmed and not removed yet are there again. What lies below a gap is taken for trimmed, and its objects are left
@@ -44,7 +46,7 @@ type RebuildOptions struct {
 //   - How old records are. An object counts from when it was put into the store.
 //   - Node epochs of which the log has no object and no fence.
 //
-// Ids of streams and objects go on far above all that were seen.
+// Ids of streams and objects continue far above all that were seen.
 type Rebuilt struct {
 	// Cluster is the name in the keys of the WAL, or [RebuildOptions.Cluster] when there are none.
 	Cluster string
@@ -53,26 +55,26 @@ type Rebuilt struct {
 	Nodes   []catalog.NodeState
 	Sets    []catalog.StreamSetState
 	Objects []catalog.StreamObjectState
-	// NextStream and NextObject are the ids that are given out next.
+	// NextStream and NextObject are the next ids to assign.
 	NextStream catalog.StreamID
 	NextObject catalog.ObjectID
-	// Replaced are objects that are not needed since others hold the same records: sources of a compaction, or what was
-	// written and never committed.
+	// Replaced are objects that are not needed because others hold the same records: sources of a compaction, or
+	// objects that were written and never committed.
 	Replaced []catalog.ObjectID
 	// Copies are objects of which only a part is needed: [Rebuilt.Write] makes the new ones.
 	Copies []RebuildCopy
-	// LogEnds are where streams end whose records go on in a log.
+	// LogEnds are the ends of streams whose records continue in a log.
 	LogEnds map[catalog.StreamID]int64
-	// LoggedRecords, of LoggedBytes of payload, are those that are to be recovered from write-ahead logs, some of which objects
-	// may hold too.
+	// LoggedRecords, of LoggedBytes of payload, is the number of records to be recovered from write-ahead logs; objects
+	// may hold some of them too.
 	LoggedRecords, LoggedBytes int64
-	// Findings are what a person should know.
+	// Findings are what the operator should know.
 	Findings []RebuildFinding
 
 	salvaged []*salvagedLog
 }
 
-// RebuildCopy is an object that holds a part of another one, which holds records twice otherwise.
+// RebuildCopy is a new object that holds a part of another one, so that no record is held twice.
 type RebuildCopy struct {
 	From, To catalog.ObjectID
 	Ranges   []catalog.Range
@@ -80,11 +82,11 @@ type RebuildCopy struct {
 	Size int64
 }
 
-// RebuildFinding is something about a bucket that a person should know.
+// RebuildFinding is something about a bucket that the operator should know.
 type RebuildFinding struct {
 	// Stops says that nothing is rebuilt unless [RebuildOptions.LeaveOut] is set: an object that is damaged or of an unknown
-	// version, a log that cannot be recovered, or a gap of which cannot be told whether records are missing. A key in a node's
-	// log that is of no known form stops either way, for [Open] would refuse it.
+	// version, a log that cannot be recovered, or a gap for which it is unclear whether records are missing. A key of
+	// no known form in a node's log stops the rebuild either way, since [Open] would refuse it.
 	Stops bool
 	// Stream, Object and Node are what it is about, -1 if it is not about one. Key is the key in the store, if any.
 	Stream catalog.StreamID
@@ -110,12 +112,12 @@ func (f RebuildFinding) String() string {
 	return where + f.Detail
 }
 
-// RebuildError says that objects are damaged or cannot be understood, so that streams cannot be made again without leaving
+// RebuildError says that objects are damaged or cannot be understood, so that streams cannot be rebuilt without leaving
 // something out.
 type RebuildError struct{ Findings []RebuildFinding }
 
 func (e *RebuildError) Error() string {
-	return fmt.Sprintf("%d thing(s) keep streams from being made again, the first: %s", len(e.Findings), e.Findings[0])
+	return fmt.Sprintf("streams cannot be rebuilt completely (findings: %d), the first: %s", len(e.Findings), e.Findings[0])
 }
 
 // How far above what was seen ids go on: a process that was never heard of again may have been given some.
@@ -125,8 +127,8 @@ const (
 )
 
 // Rebuild makes metadata of streams again that are lost, from the indexes of all data objects and the records of the logs
-// that were not drained. It changes nothing. Its memory grows with the number of objects and of streams in them, and not with
-// their records.
+// that were not drained. It changes nothing. Its memory use grows with the number of objects and of streams in them,
+// and not with their records.
 //
 // Of objects that hold the same records the newest are chosen, in such a way that each stream reaches as far down as any
 // choice lets it. The error is a [*RebuildError] for damage, with the Rebuilt as far as it got, or that of a store.

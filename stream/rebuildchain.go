@@ -19,8 +19,8 @@ type banned map[catalog.ObjectID]bool
 // goesOn reports whether the stream's log has records of its newest epoch: an earlier epoch's are in objects.
 func (s *foundStream) goesOn() bool { return s.log != nil && s.log.epoch >= s.epoch }
 
-// accepts reports whether objects may hold the stream up to an offset: to the end of all, or to where the log goes on with a
-// record.
+// accepts reports whether objects may hold the stream up to an offset: to the end of all, or to where the log continues
+// with a record.
 func (s *foundStream) accepts(end, last int64) bool {
 	if !s.goesOn() || last > s.log.to {
 		return end == last
@@ -28,9 +28,9 @@ func (s *foundStream) accepts(end, last int64) bool {
 	return end >= s.log.from && !s.log.torn[end]
 }
 
-// chain finds the runs that reach down furthest from where the stream ends, or where its log goes on. Every chain of runs
-// that was in the metadata is one of those looked at, so none of its records is lost. Of several the one with the most in
-// objects is taken, and of runs with the same records those of the newest object. ok is false if there is none.
+// chain finds the runs that reach down furthest from where the stream ends, or where its log continues. Every chain of
+// runs that was in the metadata is one of those looked at, so none of its records is lost. Of several the one with the
+// most in objects is taken, and of runs with the same records those of the newest object. ok is false if there is none.
 //
 //	runs      |--- 3 ---|--- 4 ---|
 //	               |- 9, without a dead head -|--- 7 ---|
@@ -123,7 +123,7 @@ func (c *choice) split(o *foundObject) (used, unused []*foundRun) {
 }
 
 // settle looks for objects of which only a part is used, and has others used in their place where every stream reaches as far
-// down as before: metadata cannot have a part of an object. What stays has to be copied.
+// down as before: metadata cannot have a part of an object. What stays must be copied.
 func (c *choice) settle(objects []*foundObject, find func(catalog.StreamID) *foundStream) {
 	const rounds = 8
 	for range rounds {

@@ -114,7 +114,7 @@ func TestWhatLiesBelowAGapIsToldAndLeftAlone(t *testing.T) {
 	b := objectsOfRuns([4]int64{1, 1, 0, 10}, [4]int64{2, 1, 12, 20})
 	b.tell()
 	require.Empty(t, b.made.Replaced)
-	require.Equal(t, "stream 1: it begins at 12; 1 run(s) of records from 0 on do not join what follows, so they were trimmed, or an "+
+	require.Equal(t, "stream 1: it begins at 12; runs of records from 0 on (1) do not join what follows, so they were trimmed, or an "+
 		"object is lost: they are left alone", b.made.Findings[0].String())
 	require.NoError(t, b.stopped())
 }

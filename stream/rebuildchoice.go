@@ -33,7 +33,8 @@ func (b *rebuilder) choose() {
 	}
 }
 
-// takeStream makes the row of a stream. One whose log goes on is open where that log is, so that recovery takes its records.
+// takeStream makes the row of a stream. One whose log continues is open where that log is, so that recovery takes its
+// records.
 func (b *rebuilder) takeStream(s *foundStream, chosen chain) {
 	s.start, s.end = chosen.start, chosen.end
 	row := catalog.Stream{ID: s.id, Epoch: max(s.epoch, s.dropped), Start: s.start, End: s.end, Node: b.Node}
@@ -53,8 +54,9 @@ func (b *rebuilder) takeStream(s *foundStream, chosen chain) {
 	b.made.Streams = append(b.made.Streams, row)
 }
 
-// leaveUnclear looks for streams whose log goes on behind a gap that is one of two things: records that were trimmed, or ones
-// that were never acknowledged, and then those behind it were not either. To leave out what is unclear is to leave those out.
+// leaveUnclear looks for streams whose log continues behind a gap that is one of two things: records that were trimmed,
+// or ones that were never acknowledged, and then those behind it were not either. To leave out what is unclear is to
+// leave those out.
 func (b *rebuilder) leaveUnclear(streams []*foundStream) {
 	for _, s := range streams {
 		if !s.goesOn() || s.log.proved || len(s.runs) == 0 {
@@ -65,9 +67,9 @@ func (b *rebuilder) leaveUnclear(streams []*foundStream) {
 		}
 		f := findStream(s.id)
 		f.Stops = true
-		b.find(f, "objects hold it from %d on, and the log of node %d goes on behind a gap, from %d to %d, with records of which cannot "+
-			"be told whether they were acknowledged: either those before them were and are trimmed, or none was. Left out are those of "+
-			"the log", s.runs[0].start, s.log.node, s.log.from, s.log.to)
+		b.find(f, "objects hold it from %d on, and the log of node %d continues after a gap, from %d to %d, with records of which it is unknown "+
+			"whether they were acknowledged: either those before them were and are trimmed, or none was. The records of the log are "+
+			"left out", s.runs[0].start, s.log.node, s.log.from, s.log.to)
 		s.log, s.dropped = nil, s.log.epoch
 	}
 }
@@ -152,7 +154,7 @@ func (b *rebuilder) tell() {
 			continue
 		}
 		f := findStream(s.id)
-		b.find(f, "it begins at %d; %d run(s) of records from %d on do not join what follows, so they were trimmed, or an object is "+
+		b.find(f, "it begins at %d; runs of records from %[3]d on (%[2]d) do not join what follows, so they were trimmed, or an object is "+
 			"lost: they are left alone", s.start, below, first)
 	}
 }

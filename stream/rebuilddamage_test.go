@@ -278,8 +278,8 @@ func TestWhatCanBeReadOfADamagedLogIsCopied(t *testing.T) {
 	w.log(5, 2, 2*Window, row(1, 1, 2), row(2, 1, 2), row(3, 4, 8))
 	w.flip(w5(Window), 60)
 	made := w.rebuilt(true)
-	require.Contains(t, made.Findings[len(made.Findings)-1].String(), "6 record(s) of 6 byte(s) in 3 stream(s) follow each other, and are "+
-		"copied into objects where none holds them; left out are 1 that do not")
+	require.Contains(t, made.Findings[len(made.Findings)-1].String(), "(records: 6, bytes: 6, streams: 3) is copied into objects unless "+
+		"others hold it; left out are records behind gaps (1)")
 	require.Equal(t, map[catalog.StreamID]int64{1: 3, 2: 1, 3: 9}, made.LogEnds)
 	require.NoError(t, made.Write(t.Context(), w.options(true)))
 	require.Equal(t, []catalog.Stream{

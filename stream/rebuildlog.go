@@ -20,7 +20,7 @@ type foundLog struct {
 	from, to int64
 	records  int64
 	bytes    int64
-	// torn are ends of the stream's runs that lie inside a record: recovery cannot go on there.
+	// torn are ends of the stream's runs that lie inside a record: recovery cannot continue there.
 	torn map[int64]bool
 	// broken reports that a record is missing at to, so that what comes behind is lost.
 	broken bool
@@ -139,8 +139,8 @@ func (b *rebuilder) readLog(ctx context.Context, prefix WALPrefix, listed []objs
 	return nil
 }
 
-// salvage has a log that cannot be recovered taken for one that was closed in order. What can be read of it, and goes on where
-// objects end, is copied.
+// salvage treats a log that cannot be recovered as one that was closed cleanly. What can be read of it, and
+// continues where objects end, is copied.
 func (l *nodeLog) salvage() {
 	records, bytes := int64(0), int64(0)
 	for _, found := range l.streams {
@@ -148,8 +148,8 @@ func (l *nodeLog) salvage() {
 	}
 	f := findNode(l.prefix.Node, l.prefix.String())
 	f.Stops = true
-	l.find(f, "the log is damaged: of what can be read %d record(s) of %d byte(s) in %d stream(s) follow each other, and are copied into "+
-		"objects where none holds them; left out are %d that do not, and whatever cannot be read. The objects of the log are kept under %s",
+	l.find(f, "the log is damaged: what can be read of it without gaps (records: %d, bytes: %d, streams: %d) is copied into objects unless "+
+		"others hold it; left out are records behind gaps (%d) and whatever cannot be read. The objects of the log are kept under %s",
 		records, bytes, len(l.streams), l.lost, SalvagedPrefix)
 	l.state.WALEpoch, l.state.WALStart = -1, l.highest+Window
 	l.made.salvaged = append(l.made.salvaged, &salvagedLog{
@@ -212,8 +212,8 @@ func (l *nodeLog) readNewest(ctx context.Context) error {
 		if !proved { // its first object is never trimmed
 			f := findNode(l.prefix.Node, l.prefix.Key(WALKey{Epoch: epoch, Start: known}))
 			f.Stops = true
-			l.find(f, "the log of epoch %d began at %d, as the fence before it tells, and no object is there, but others from %d on: "+
-				"either none of those was acknowledged, or the first was and is lost. They are taken", epoch, known, lowest)
+			l.find(f, "the log of epoch %d began at %d according to the fence before it, but no object exists there, only others from %d on: "+
+				"either none of those was acknowledged, or the first object was and is lost. They are used", epoch, known, lowest)
 		}
 	}
 	if s.trim >= 0 { // the window of the trim offset was acknowledged

@@ -205,8 +205,8 @@ func (s *foundStream) newest() (last *foundRun) {
 	return last
 }
 
-// readEpochs reads the epoch of each stream's newest record: that is the highest, since a later epoch goes on where an earlier
-// one ended. An object whose blocks are damaged there is left out, and the next newest is asked.
+// readEpochs reads the epoch of each stream's newest record: that is the highest, since a later epoch continues where
+// an earlier one ended. An object whose blocks are damaged there is left out, and the next newest is asked.
 func (b *rebuilder) readEpochs(ctx context.Context) error {
 	left := b.sortedStreams()
 	for len(left) > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// SalvagedPrefix is what the keys begin with under which [Rebuilt.Write] keeps the objects of damaged logs, in the store of the
+// SalvagedPrefix is the key prefix under which [Rebuilt.Write] keeps the objects of damaged logs, in the store of the
 // WAL: their own keys follow. Nothing reads them. They stay until somebody drops them: [SalvagedLogs].
 const SalvagedPrefix = "tidemark-salvaged/"
 
@@ -38,9 +38,10 @@ func (b *rebuilder) salvageFrom(s *foundStream) {
 	}
 }
 
-// Write writes the objects of which [Rebuilt.Copies] tells, from those that they are a part of, and such with what is copied
-// from logs that are damaged. The objects of those are kept under [SalvagedPrefix], for [Open] removes the logs. Then the metadata is as it should be. Whoever ends before it is made finds the objects again, as
-// what was never committed.
+// Write writes the objects in [Rebuilt.Copies] from their sources, and objects with the records copied from damaged
+// logs. The objects of those logs are kept under [SalvagedPrefix], since [Open] removes the logs. Afterwards the
+// metadata matches the bucket. If the process ends before the metadata is created, the next rebuild finds these objects
+// as never committed.
 func (r *Rebuilt) Write(ctx context.Context, o RebuildOptions) error {
 	namespace := cmp.Or(o.Namespace, DefaultNamespace)
 	if err := r.writeCopies(ctx, o, namespace); err != nil {

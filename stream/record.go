@@ -29,7 +29,7 @@ type Record struct {
 	Epoch  int64            // the stream's epoch under which it was appended
 	Base   int64            // offset of the first row
 	Count  int32            // rows; negative for a link record of another product
-	// Payload belongs to whoever made the record; of a decoded one it aliases the input.
+	// Payload belongs to whoever created the record; in a decoded one it aliases the input.
 	Payload []byte
 }
 

@@ -11,12 +11,12 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// SalvagedLog is what [Rebuilt.Write] kept of the log of a node that was damaged. Nothing needs it: what could be read of it is
-// in objects. It is there for whoever can read more of it, and costs what its bytes cost.
+// SalvagedLog is what [Rebuilt.Write] kept of a node's damaged log. Nothing needs it: what could be read of it is in
+// objects. It is kept for whoever can read more of it, and costs only its space.
 type SalvagedLog struct {
 	// Prefix is what the keys of its objects begin with.
 	Prefix string
-	// Cluster and Node are whose log it was; empty and -1 if the keys do not say.
+	// Cluster and Node identify the log; empty and -1 if the keys do not say.
 	Cluster string
 	Node    catalog.NodeID
 	// Objects is how many there are, of Bytes bytes in all.
@@ -61,7 +61,8 @@ func (l *SalvagedLog) add(info objstore.Info) {
 	}
 }
 
-// Drop removes the objects that were found, for good. After an error some may be left; it may be called again.
+// Drop removes the objects that were found, permanently. After an error some may be left; it may be called
+// again.
 func (l SalvagedLog) Drop(ctx context.Context, store objstore.Store) error {
 	return deleteAll(ctx, store, l.keys)
 }
@@ -76,7 +77,7 @@ func (c *checker) checkSalvaged(ctx context.Context) error {
 		if l.Cluster != c.Cluster && l.Cluster != "" {
 			continue
 		}
-		err := c.report(aboutNode(l.Node, l.Prefix), FoundSalvaged, "%d object(s) of %d byte(s) in all, kept since %s", l.Objects, l.Bytes,
+		err := c.report(aboutNode(l.Node, l.Prefix), FoundSalvaged, "objects: %d, bytes: %d, kept since %s", l.Objects, l.Bytes,
 			l.Since.UTC().Format(time.RFC3339))
 		if err != nil {
 			return err

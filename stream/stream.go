@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// Stream is an open stream of an [Engine]: what appends to it, and reads of it. Its offsets are always in this order:
+// Stream is an open stream of an [Engine], for appends and reads. Its offsets are always in this order:
 //
 //	Start  <=  end in the catalog  <=  Confirm  <=  Next
 //	trimmed    objects hold it         durable      given out
@@ -71,16 +71,17 @@ func (s *Stream) Confirm() int64 {
 	return s.mu.confirm
 }
 
-// Next is the offset that the next append gets: the log end. It does not move while the caller is the only one who submits.
+// Next is the offset that the next append gets: the log end. It does not move while the caller is the only one
+// submitting.
 func (s *Stream) Next() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.next
 }
 
-// Watch has wake called after every move of [Stream.Confirm] and when the stream takes no more appends, until unwatch is
-// called. It must not block and must not call the stream's methods that change it. To lose no move, watch first and
-// compare then.
+// Watch arranges for wake to be called after every move of [Stream.Confirm] and when the stream accepts no more
+// appends, until unwatch is called. wake must not block and must not call methods that change the stream. To miss no
+// move, watch first and compare afterwards.
 func (s *Stream) Watch(wake func()) (unwatch func()) {
 	w := &watcher{wake}
 	s.mu.Lock()
@@ -93,7 +94,7 @@ func (s *Stream) Watch(wake func()) (unwatch func()) {
 	}
 }
 
-// Err is why the stream takes no appends, nil while it does.
+// Err returns why the stream accepts no appends, nil while it does.
 func (s *Stream) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,9 +119,10 @@ func (s *Stream) refuse(err error) {
 	s.notifyAndUnlock()
 }
 
-// Trim moves the start up to an offset: what lies below may not be read any more, and goes when its objects hold nothing
-// else (STR-7). At or below the start it does nothing. An offset above [Stream.Confirm] is an [*OffsetRangeError]. It
-// returns when the catalog has the new start; a read that is running may still be answered.
+// Trim raises the start to an offset: what lies below can no longer be read, and is removed when its objects hold
+// nothing else (STR-7). At or below the start it does nothing. An offset above [Stream.Confirm] is an
+// [*OffsetRangeError]. It returns when the catalog has the new start; a read in progress may still return records
+// below it.
 func (s *Stream) Trim(ctx context.Context, start int64) error {
 	s.mu.Lock()
 	low, confirm, refused := s.mu.start, s.mu.confirm, s.mu.refused
@@ -157,10 +159,10 @@ func (s *Stream) committedEnd() int64 {
 // fetchGrace is how long Close waits for reads before it cancels them (STR-5).
 const fetchGrace = 10 * time.Second
 
-// Close gives the stream up, so that any node can open it under a higher epoch (STR-5): it refuses appends, waits for those
-// that were submitted and, for at most 10 s, for reads, and uploads what is not in objects yet. After an error the stream
-// is not closed in the catalog and takes no appends; Close may be tried again. Closing twice is no error, nor is closing a
-// stream that was deleted.
+// Close releases the stream, so that any node can open it under a higher epoch (STR-5): it refuses appends, waits for
+// those that were submitted and, for at most 10 s, for reads, and uploads what is not in objects yet. After an error
+// the stream is not closed in the catalog and accepts no appends; Close may be retried. Closing twice is not an error,
+// nor is closing a stream that was deleted.
 func (s *Stream) Close(ctx context.Context) error {
 	select {
 	case s.closing <- struct{}{}:
@@ -217,7 +219,7 @@ func (s *Stream) deleted() {
 	s.engine.forget(s)
 }
 
-// drain waits until nothing is on its way and nobody reads.
+// drain waits until nothing is in flight and nobody reads.
 func (s *Stream) drain(ctx context.Context) error {
 	s.engine.wal.seal()
 	if err := s.await(ctx, func() bool { return len(s.mu.pending) == 0 }); err != nil {
@@ -254,8 +256,8 @@ func (s *Stream) changedLocked() {
 	s.mu.changed = make(chan struct{})
 }
 
-// Destroy closes the stream and deletes it: its objects go when they hold nothing else (STR-6). It may be repeated after an
-// error. To delete a stream that is not open, use [Engine.DeleteStream].
+// Destroy closes the stream and deletes it: its objects are removed when they hold nothing else (STR-6). It may be
+// repeated after an error. To delete a stream that is not open, use [Engine.DeleteStream].
 func (s *Stream) Destroy(ctx context.Context) error {
 	if err := s.Close(ctx); err != nil {
 		return err

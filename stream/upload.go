@@ -152,7 +152,7 @@ func (u *uploader) fail(err error) {
 
 // force seals what the cache holds and waits until everything that was put before the call is committed. Calls within
 // uploadLinger are served by one seal (UP-8). The error is the uploader's or the context's; after a context error the upload
-// goes on.
+// continues.
 func (u *uploader) force(ctx context.Context) error {
 	restore := u.rate.lift()
 	defer restore()

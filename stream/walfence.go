@@ -202,8 +202,8 @@ func (t *walTakeover) fence(ctx context.Context, s walSurvey) (int64, error) {
 	}
 }
 
-// first is the first window that may have to be recovered: that of the trim offset, or the one behind it if nothing is left
-// of that. Fences up to there are stale (WAL-13).
+// first is the first window that may need to be recovered: that of the trim offset, or the one behind it if nothing is
+// left of that. Fences up to there are stale (WAL-13).
 func (s *walSurvey) first(start int64) int64 {
 	if s.trim < start {
 		return start

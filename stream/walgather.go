@@ -5,7 +5,8 @@ import "time"
 // maxGatherPause is how many groups go out without waiting after waiting has been in vain again and again.
 const maxGatherPause = 128
 
-// maxGatherWait bounds a wait: a PUT that took longer than twice as long was tried again, and says nothing about the next one.
+// maxGatherWait bounds a wait: a PUT that took longer than twice as long was retried, and says nothing about the next
+// one.
 const maxGatherWait = 100 * time.Millisecond
 
 // walGather has the next group of a log without an interval wait for those whose records have just become durable: callers

@@ -18,8 +18,8 @@ import (
 // The format has no field for that: the header's sticky length is 0 in version 1 and makes other readers skip as many bytes,
 // the trim offset means what is committed, and a sentinel is zeros. But any record fits into a frame, and whoever recovers a
 // log passes over records of a stream that does not exist (WAL-29). So a mark is a record, of one row and no payload, of the
-// highest stream id, which is never given out; it sorts behind all others (WAL-4), and its base offset is the logical offset
-// below which every window was acknowledged.
+// highest stream id, which is never assigned; it sorts behind all others (WAL-4), and its base offset is the logical
+// offset below which every window was acknowledged.
 //
 //	stream id   epoch   base offset     count   payload
 //	2^63 - 1    -1      acknowledged    1       none
@@ -33,8 +33,8 @@ const markSize = frameHeaderSize + RecordHeaderSize
 // walMark returns the mark of a log that was acknowledged up to a window.
 func walMark(acked int64) Record { return Record{Stream: markStream, Epoch: -1, Base: acked, Count: 1} }
 
-// IsMark reports whether the record is one that says up to where a log was acknowledged, which is its base offset, and is no
-// record of a stream.
+// IsMark reports whether the record is a mark: it is no record of a stream, and its base offset says up to where the
+// log was acknowledged.
 func (r Record) IsMark() bool {
 	return r.Stream == markStream && r.Epoch == -1 && r.Count == 1 && len(r.Payload) == 0 && r.Base >= 0 && r.Base%Window == 0
 }
@@ -65,9 +65,9 @@ func readMark(ctx context.Context, store objstore.Store, o walObject) (acked int
 	return mark.Record.Base, err != nil || frames[len(frames)-1].Offset == at, nil
 }
 
-// checkGap refuses a window without an object of which a later one tells that there must have been one: because that lies so
-// far ahead that the writer would not have gone on without it (WAL-16), or because it says that the window was acknowledged.
-// Of the later ones the newest that says anything says most.
+// checkGap refuses a window without an object of which a later one reports that there must have been one: because that
+// lies so far ahead that the writer would not have gone on without it (WAL-16), or because it says that the window was
+// acknowledged. Of the later ones the newest that says anything says most.
 func (t *walTakeover) checkGap(ctx context.Context, s walSurvey, window int64) error {
 	later := s.from(window)
 	for _, o := range later {

@@ -95,8 +95,8 @@ func DecodeWALHeader(object string, size int64, b []byte) (WALHeader, error) {
 	return h, nil
 }
 
-// Check holds a header against the object's key and size (WOB-1 to WOB-3), as recovery must. Version 0 is refused: its
-// frames may run across objects.
+// Check verifies a header against the object's key and size (WOB-1 to WOB-3), as recovery must. Version 0 is refused:
+// its frames may run across objects.
 func (h WALHeader) Check(object string, node catalog.NodeID, key WALKey, size int64) error {
 	s := source{object: object}
 	end := h.Start + h.BodyLen

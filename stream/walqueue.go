@@ -22,7 +22,7 @@ type walLimits struct {
 	maxPutAge time.Duration
 }
 
-// walItem is a record on its way. Its place in the log is known once its group is sealed.
+// walItem is a record in flight. Its place in the log is known once its group is sealed.
 type walItem struct {
 	record Record
 	offset int64
@@ -251,5 +251,5 @@ func (q *walQueue) drain() []*walItem {
 // setTrim moves the trim offset up; lower is no change (WAL-19).
 func (q *walQueue) setTrim(offset int64) { q.trim = max(q.trim, offset) }
 
-// idle reports whether nothing is on its way.
+// idle reports whether nothing is in flight.
 func (q *walQueue) idle() bool { return q.open == nil && len(q.sealed) == 0 }

@@ -104,7 +104,7 @@ type walTrimmer struct {
 	}
 }
 
-// deleteRetry is when a delete that failed is tried again, if no trim comes first (WAL-23).
+// deleteRetry is when a delete that failed is retried, if no trim comes first (WAL-23).
 const deleteRetry = 10 * time.Second
 
 func newWALTrimmer(events Events, persist time.Duration, failed func(error)) *walTrimmer {

@@ -31,20 +31,20 @@ type walWriter struct {
 		queue      *walQueue
 		acks       []walAck
 		delivering bool
-		idle       chan struct{} // closed and replaced whenever nothing is on its way any more
+		idle       chan struct{} // closed and replaced whenever nothing is in flight any more
 		closing    bool
 		failed     error
 	}
 }
 
-// walHooks is what the writer asks and tells its owner. None may block or call the writer; all must be safe for concurrent
-// use. Those that tell may be nil.
+// walHooks are the writer's callbacks to its owner. None may block or call the writer; all must be safe for concurrent
+// use. Those that only report may be nil.
 type walHooks struct {
 	// proof is when the node's epoch was last known to be current.
 	proof func() time.Time
-	// stored tells of a group that is acknowledged, before any of its records is. It runs under the writer's lock.
+	// stored reports a group that is acknowledged, before any of its records is. It runs under the writer's lock.
 	stored func(g *walGroup)
-	// retried tells of a PUT that is tried again.
+	// retried reports a PUT that will be retried.
 	retried func(e PutRetriedEvent)
 }
 
@@ -67,9 +67,9 @@ func newWALWriter(
 	return w
 }
 
-// submit hands a record in and returns at once. acked is called when it is durable, with its logical offset, or with an
-// error that matches [ErrWALFailed]. The payload must not change before that. [ErrOverCapacity], [ErrRecordTooLarge] and
-// the failure of the log are returned, and then acked is not called.
+// submit hands in a record and returns immediately. acked is called when it is durable, with its logical offset, or
+// with an error that matches [ErrWALFailed]. The payload must not change before that. [ErrOverCapacity],
+// [ErrRecordTooLarge] and the failure of the log are returned, and then acked is not called.
 func (w *walWriter) submit(r Record, acked func(offset int64, err error)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -97,7 +97,7 @@ func (w *walWriter) trim(offset int64) {
 	w.mu.queue.setTrim(offset)
 }
 
-// seal sends what is open on its way (WAL-2 c).
+// seal sends off the open group (WAL-2 c).
 func (w *walWriter) seal() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,7 +119,7 @@ func (w *walWriter) nextWindow() int64 {
 	return w.mu.queue.next
 }
 
-// flush seals what is open and waits until nothing is on its way: nil if the log is well then.
+// flush seals what is open and waits until nothing is in flight: nil if the log is well then.
 func (w *walWriter) flush(ctx context.Context) error {
 	for {
 		w.mu.Lock()
@@ -138,7 +138,7 @@ func (w *walWriter) flush(ctx context.Context) error {
 	}
 }
 
-// close refuses more records, flushes, and returns when all goroutines have ended. If ctx ends first, what is on its way
+// close refuses more records, flushes, and returns when all goroutines have ended. If ctx ends first, what is in flight
 // fails as after a crash.
 func (w *walWriter) close(ctx context.Context) error {
 	w.mu.Lock()
@@ -153,7 +153,7 @@ func (w *walWriter) close(ctx context.Context) error {
 	return err
 }
 
-// quietLocked reports whether everything was acknowledged or failed, and every caller told.
+// quietLocked reports whether everything was acknowledged or failed, and every caller notified.
 func (w *walWriter) quietLocked() bool {
 	return w.mu.queue.idle() && len(w.mu.acks) == 0 && !w.mu.delivering
 }
@@ -217,7 +217,7 @@ func (w *walWriter) upload(g *walGroup) {
 			return
 		}
 		if !w.waitToRetry(key, try, err) {
-			return // fail or close has told the callers
+			return // fail or close has notified the callers
 		}
 		if err := w.mu.queue.checkAge(g, time.Now()); err != nil { // reads only what never changes
 			w.fail(fmt.Errorf("%w: %w", ErrWALFailed, err))

@@ -27,7 +27,7 @@ func TestWhatWasKeptOfDamagedLogsIsToldAndDroppedOnDemand(t *testing.T) {
 	prefix := stream.SalvagedPrefix + stream.WALPrefix{Cluster: cluster, Node: 5}.String()
 
 	checked := done(t, "", "check", "--store", "file://"+bucket, "--data-dir", dir)
-	require.Contains(t, checked, `waste: kept of a damaged log, node 5, key "`+prefix+`": 2 object(s) of 2000 byte(s) in all, kept since `)
+	require.Contains(t, checked, `waste: kept of a damaged log, node 5, key "`+prefix+`": objects: 2, bytes: 2000, kept since `)
 	require.Contains(t, checked, "  ok  cluster tm-1  0 streams  headers and indexes read  damage 0  waste 2\n")
 
 	told := done(t, "", "wal", "drop-salvaged", bucket)
