@@ -107,6 +107,22 @@ func TestF15_ALogWhoseFirstObjectIsLostIsNotRebuiltSilently(t *testing.T) {
 	require.Equal(t, 2, kept[0].Objects)
 }
 
+// TestALogOfWhichTheBeginningIsCleanedUpIsNotDamaged: it was ended and recovered, and metadata were lost while what is left of it was
+// removed.
+func TestALogOfWhichTheBeginningIsCleanedUpIsNotDamaged(t *testing.T) {
+	w := newWreckage(t)
+	w.data(7, row(1, 1, 0))
+	w.data(8, row(1, 1, 1))
+	w.data(9, row(1, 1, 2))
+	w.log(5, 7, 9*Window, row(1, 1, 2), walMark(9*Window))
+	w.fence(5, 7, 10*Window, 8)
+	made := w.rebuilt(false)
+	for _, f := range made.Findings {
+		require.False(t, f.Stops, f.String())
+	}
+	require.EqualValues(t, 3, made.Streams[0].End)
+}
+
 // TestALogThatBeganBehindACleanCloseIsProvedByAMark: a later object says that the first one of the epoch was acknowledged. Then so
 // was what is missing in front of it, and it is trimmed.
 func TestALogThatBeganBehindACleanCloseIsProvedByAMark(t *testing.T) {

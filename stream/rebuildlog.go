@@ -248,11 +248,15 @@ func (l *nodeLog) readNewest(ctx context.Context) error {
 	return l.readRecords(ctx, proved)
 }
 
-// proveStart says whether marks prove that a log of which nothing is trimmed was acknowledged from its lowest object on. It is damaged
-// if that one has a mark itself: then one below it was acknowledged, and is gone.
+// proveStart says whether marks prove that a log of which nothing is trimmed was acknowledged from its lowest object on. If that one
+// has a mark itself one below it was acknowledged and is gone. Then the log is damaged, unless it was ended: what is left of one that
+// was recovered is removed, from its beginning on.
 func (l *nodeLog) proveStart(ctx context.Context, t *walTakeover, s *walSurvey, lowest int64) (proved bool, err error) {
 	acked, says, err := readMark(ctx, l.WAL, s.own[lowest])
 	if err == nil && says {
+		if _, ended := s.fence(); ended {
+			return false, nil
+		}
 		l.bad = true
 		return false, l.damage(findNode(l.prefix.Node, s.own[lowest].key), t.gap(acked-Window, lowest))
 	}
