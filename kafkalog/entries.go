@@ -309,7 +309,7 @@ func (l *entryList[E, C]) seal() error {
 }
 
 // sync makes the entries that were written durable. It blocks on the device, if any were since the last one, and may run
-// while the writer goes on.
+// while the writer continues.
 func (l *entryList[E, C]) sync() error {
 	if !l.unsynced.Swap(false) {
 		return nil

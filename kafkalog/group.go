@@ -82,7 +82,7 @@ type staged struct {
 	undo    producerUndo
 }
 
-// header returns room for the i-th batch's header. Growing leaves what was given out before as it is.
+// header returns room for the i-th batch's header. Growing leaves what was handed out before as it is.
 func (st *stage) header(i int) *headerSpace {
 	for i >= len(st.headers) {
 		st.headers = append(st.headers, headerSpace{})
@@ -469,8 +469,8 @@ func (l *Log) markAppend(active *segment) (appendMark, error) {
 	return m, err
 }
 
-// rollBack undoes everything that the staged batches changed and returns cause. If that fails the log takes no more
-// appends, since what is on disk is not known.
+// rollBack undoes everything that the staged batches changed and returns cause. If that fails the log accepts no
+// more appends, since what is on disk is not known.
 func (l *Log) rollBack(active *segment, m appendMark, cause error) error {
 	st := l.mu.stage
 	l.producers.Lock()

@@ -189,7 +189,7 @@ func (h *handle) isMade() bool {
 
 // rename gives the file a new name and replaces what has it. The directory is not synced. The error matches
 // [fs.ErrNotExist] when there is no file; the handle has the new name then, too, for a file to come. A failure behind which the
-// file has its new name is none: who believed it would go on to write to a file that the next Open removes.
+// file has its new name is none: who believed it would continue to write to a file that the next Open removes.
 func (h *handle) rename(name string) error {
 	h.naming.Lock()
 	defer h.naming.Unlock()

@@ -95,11 +95,11 @@ func (l *Log) fail(err error) {
 	}
 }
 
-// Failed returns why the log takes no appends until it is opened again, or nil: a failed fsync, a write that the device
+// Failed returns why the log accepts no appends until it is reopened, or nil: a failed fsync, a write that the device
 // failed, or an append that could not be taken back. It is of class [ErrStorage].
 func (l *Log) Failed() error { return l.failure() }
 
-// writable returns why the log takes no appends, or nil.
+// writable returns why the log accepts no appends, or nil.
 func (l *Log) writable() error {
 	switch {
 	case l.closed.Load():

@@ -23,8 +23,8 @@ func (l *Log) SetLogStart(offset int64) error {
 	return l.setStartLocked(offset)
 }
 
-// changeable returns why the files may not be touched, or nil. A log that takes no appends after a failure may still be
-// truncated and trimmed.
+// changeable returns why the files may not be touched, or nil. A log that accepts no appends after a failure may still
+// be truncated and trimmed.
 func (l *Log) changeable() error {
 	if err := l.open(); err != nil {
 		return err

@@ -52,8 +52,8 @@ func (l *Log) PlanRead(fetch, limit int64, maxBytes int) (*ReadPlan, error) {
 	}
 }
 
-// viewChanged reports whether a read failed because the log moved on under the view it used, so that it can be tried
-// again.
+// viewChanged reports whether a read failed because the log moved on under the view it used, so that it can be
+// retried.
 func (l *Log) viewChanged(v *view, err error) bool {
 	return v != nil && l.view.Load() != v && (errors.Is(err, ErrTruncated) || errors.Is(err, ErrClosed)) && !l.closed.Load()
 }
@@ -207,8 +207,8 @@ func (p *ReadPlan) Regions() (*Regions, error) {
 	return out, nil
 }
 
-// leave looks whether the read may go on behind the i-th part, which it read to the end: not if the segment has lost its own
-// end. What is in front of that is served first; who asks for what is lost gets a [*CorruptionError].
+// leave looks whether the read may continue behind the i-th part, which it read to the end: not if the segment has lost
+// its own end. What is in front of that is served first; who asks for what is lost gets a [*CorruptionError].
 func (p *ReadPlan) leave(i int, sel *selection) error {
 	behind := p.next - len(p.parts) + i + 1 // index in view
 	if behind >= len(p.view.segments) {

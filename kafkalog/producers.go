@@ -43,7 +43,7 @@ type heldTxn struct {
 // with a lock and replays batches into it; the file of a snapshot is made from capture.
 //
 // Client, replicated and recovered batches change it in the same way, so that a leader, its followers and a log that
-// was opened again agree at the same log end.
+// was reopened agree at the same log end.
 type producerState struct {
 	producers map[int64]*producerEntry
 	ongoing   []openTxn // by rising first offset

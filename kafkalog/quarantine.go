@@ -13,7 +13,7 @@ import (
 // know what happened. Kafka takes no notice of a directory there.
 //
 // Index files of records are not among it: each of their entries can be had from the records, and after a crash they are
-// made again without being looked at.
+// rebuilt without being looked at.
 
 // Bounds of what Opens keep aside in one log: beyond either the oldest goes.
 const (

@@ -30,7 +30,7 @@ type recovery struct {
 	bufAt  int64
 	bufLen int
 
-	unproven int64 // position of the first checked batch that has to be written again, -1 before there is one
+	unproven int64 // position of the first checked batch that must be written again, -1 before there is one
 	modified int64 // ms: the file's time before one was, -1 if none was
 }
 
@@ -141,9 +141,9 @@ func (rec *recovery) bytes(n int) ([]byte, error) {
 }
 
 // judge decides about a bad batch. In what may not have been flushed it is the end of the log. In what was flushed it is
-// damage: a batch whose end is known is kept, for readers to find, and the scan goes on behind it. Without that, a log
-// that simply ends in the middle of a batch is cut all the same, for nothing is lost that its files still hold; anything
-// else fails the Open.
+// damage: a batch whose end is known is kept, for readers to find, and the scan continues behind it. Without that, a
+// log that simply ends in the middle of a batch is cut all the same, for nothing is lost that its files still hold;
+// anything else fails the Open.
 func (rec *recovery) judge(h *batch.Header, framed bool, bad error) (keep bool, err error) {
 	if rec.expect >= rec.proven {
 		return false, nil

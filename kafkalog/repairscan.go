@@ -36,7 +36,7 @@ type repairRegion struct {
 	epoch       int32 // of the batches before it, -1 without any
 	records     int64 // that it speaks of
 	zero        bool  // there is nothing but zeros in it
-	misplaced   bool  // it is a whole batch but for its base offset, which has to be first
+	misplaced   bool  // it is a whole batch but for its base offset, which must be first
 	reason      string
 
 	whole   batch.Batch              // what it must have been, nil if that is not known

@@ -16,7 +16,8 @@ import (
 //
 // What stood there is known if the index of aborted transactions says so, or if a snapshot of the producers behind the damage
 // says that the transaction had ended, or that index that the next one had begun, and the index was durable then, so that it was
-// committed. Such a marker is put back where it was. Of the others nobody knows; who runs the log decides what becomes of them.
+// committed. Such a marker is restored where it was. Of the others nobody knows; who runs the log decides what becomes
+// of them.
 //
 // A snapshot is written once everything before it is durable, but not by a Kafka broker: that rolls with a snapshot on disk, and
 // syncs the segment and its index of aborted transactions after that. A power cut in between leaves an abort that looks like a commit.
@@ -78,7 +79,7 @@ func (s *repairSegment) noteTransaction(b batch.Batch, h batch.Header) {
 type repairHole struct {
 	first, next int64
 	epoch       int32
-	taken       map[int64]bool            // offsets of markers that are put back, or known to have been there
+	taken       map[int64]bool            // offsets of markers that are restored, or known to have been there
 	markers     *[]batch.EndMarkerOptions // by rising offset
 	segment     int64                     // its base
 	abortsKnown bool                      // the index of aborted transactions can be read

@@ -131,7 +131,7 @@ func (l *Log) retainFrom(drop int, reason string) error {
 		epochs = l.raiseStartLocked(base)
 	}
 	// Of several segments that go a power cut may bring any back, and must not leave a hole above the log start. So either the start
-	// is written first, which one sync does for many, or each is gone for good before the next one goes.
+	// is written first, which one sync does for many, or each is gone permanently before the next one goes.
 	if drop <= syncEach || l.flushStartLocked() != nil {
 		return errors.Join(epochs, l.dropOneByOne(drop, reason))
 	}

@@ -12,9 +12,9 @@ import (
 // writes again, the same bytes in the same place, before the fsync that it relies on. What it writes is what it checked,
 // from memory: read once more, the bytes might be those of the disk.
 //
-// That costs a write of the tail above the recovery point, which was read and has to be synced in any case.
+// That costs a write of the tail above the recovery point, which was read and must be synced in any case.
 
-// noteUnproven remembers that the batch at the position, which stays, has to be written again.
+// noteUnproven remembers that the batch at the position, which stays, must be written again.
 func (rec *recovery) noteUnproven(last int64) {
 	if last >= rec.proven && rec.unproven < 0 {
 		rec.unproven = rec.at

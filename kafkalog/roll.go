@@ -26,8 +26,8 @@ func (l *Log) Roll() (bool, error) {
 }
 
 // rollLocked makes a new active segment whose base is the given offset, which is at or above the log end. If it fails
-// the log is as before, or takes no more appends when a file of the new segment stayed behind: what is appended to the old
-// one would reach into it.
+// the log is as before, or accepts no more appends when a file of the new segment stayed behind: what is appended to
+// the old one would reach into it.
 func (l *Log) rollLocked(base int64) error {
 	v := l.view.Load()
 	old := v.active()

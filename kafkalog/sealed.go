@@ -117,7 +117,7 @@ func (l *Log) syncSealed(s *segment) error {
 	return l.syncDir()
 }
 
-// passing reports whether an error is a failure after which nothing is in doubt, so that the same may be tried again: a
+// passing reports whether an error is a failure after which nothing is in doubt, so that the same may be retried: a
 // file could not be opened, made, written or renamed. A failed fsync is not: what the device did with the bytes is not
 // known, and a second one may say that all is well. Nor is a failed close.
 func passing(err error) bool {
@@ -145,7 +145,7 @@ func passing(err error) bool {
 	return false
 }
 
-// Values of [IOError].Op for what must not be tried again; opAppend only for another reason than a full disk.
+// Values of [IOError].Op for what must not be retried; opAppend only for another reason than a full disk.
 const (
 	opAppend  = "append"
 	opSync    = "sync"

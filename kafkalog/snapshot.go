@@ -120,7 +120,7 @@ func getSnapshotEntry(b []byte) ProducerSnapshotEntry {
 }
 
 // snapshotFiles are the snapshots in a partition directory. Its methods are safe for concurrent use: the background
-// flush publishes while the log goes on.
+// flush publishes while the log continues.
 type snapshotFiles struct {
 	fs    vfs.FS
 	dir   string

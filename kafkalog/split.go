@@ -93,7 +93,7 @@ type splitPart struct {
 
 // split writes the parts of a segment beside it and makes them ready to replace it, which clean does when the loading
 // begins again. On return they are durable and the swap will be finished, whatever happens next; if it fails, the segment
-// stands as before when the log is opened again.
+// stands as before when the log is reopened.
 func (ld *loader) split(s *segment) error {
 	parts, err := s.splitParts()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 // rolled segments, directory entries, and a pending log start. [Log.RecoveryPoint] is then at least the log end at the
 // time of the call. Appends and reads continue meanwhile. It blocks on the device.
 //
-// The error is of class [ErrStorage]. After a failed fsync the log refuses appends until it is opened again, and every
+// The error is of class [ErrStorage]. After a failed fsync the log refuses appends until it is reopened, and every
 // further call returns the same error: it is unknown what the device did with the bytes. An error that matches
 // [ErrTryAgain] has changed nothing: something could not be opened or written, the log remains usable, and a later call
 // may succeed.

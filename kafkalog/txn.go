@@ -152,7 +152,7 @@ func (l *Log) snapshotSize() int64 {
 }
 
 // rebuildProducers makes the producers what the records below the log end make them. If that fails they stay as they
-// are and it is tried again before the next append. The writer's lock is held.
+// are and it is retried before the next append. The writer's lock is held.
 func (l *Log) rebuildProducers() error {
 	l.mu.rebuildOwed = true
 	v, end := l.view.Load(), l.end.Load()

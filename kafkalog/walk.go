@@ -133,7 +133,7 @@ func (w *walker) seek(offset int64) (h batch.Header, at int64, found bool, err e
 }
 
 // walkFrom starts a walk at a batch at or before the one that holds or follows the offset, with the help of the index. An
-// index is a file like any other and may lie: where it leads has to be a batch that begins at or below the offset, or the
+// index is a file like any other and may lie: where it leads must be a batch that begins at or below the offset, or the
 // walk starts with the segment. The caller closes the walker.
 func (r *segmentReader) walkFrom(offset int64) (walker, error) {
 	if offset <= r.segment.base {

@@ -13,8 +13,8 @@ import (
 // all its files needs one from each of four.
 const youngBytes = 64 << 10
 
-// isYoung reports whether the records are all that there has to be of the log: they are few, all that were ever appended, and
-// nothing else was written. The lock is held.
+// isYoung reports whether the records are all that there must be of the log: they are few, all that were ever appended,
+// and nothing else was written. The lock is held.
 func (l *Log) isYoung() bool {
 	v := l.view.Load()
 	s := v.active()

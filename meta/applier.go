@@ -8,7 +8,8 @@ import (
 // catchUp applies everything that is in the log, and waits for a backend that is away.
 func (p *proposer) catchUp(ctx context.Context) error { return p.retry(ctx, p.advance) }
 
-// advance applies the entries up to the head. When those are gone it goes on from the newest snapshot.
+// advance applies the entries up to the head. When those are gone it continues from the newest
+// snapshot.
 func (p *proposer) advance(ctx context.Context) error {
 	head, err := p.log.backend.Head(ctx)
 	if err != nil {
@@ -53,8 +54,8 @@ func (p *proposer) jump(ctx context.Context, head uint64) error {
 	return nil
 }
 
-// loadSnapshot takes over the newest snapshot if it is ahead of the state. One that is damaged is made again from the older one,
-// if all entries since are there (F41).
+// loadSnapshot takes over the newest snapshot if it is ahead of the state. One that is damaged is rebuilt from the
+// older one, if all entries since are there (F41).
 func (p *proposer) loadSnapshot(ctx context.Context) error {
 	index, s, bytes, err := newestSnapshot(ctx, p.log.backend)
 	if err != nil && index == 0 {

@@ -24,8 +24,8 @@ type Backend interface {
 	// Append stores an entry at index if the head is index-1, and moves the head, in one atomic step (B1). Once it
 	// returns nil the entry is durable (B2) and every reader of this log sees it at this index for ever (B3).
 	// [ErrConflict]: the head was elsewhere, also when index was truncated long ago (B10). [ErrOutcomeUnknown]: reading
-	// the index tells, once something is there (B4); appending the same bytes at the same index again is safe.
-	// The entry is not kept.
+	// the index shows it, once it has an entry (B4); appending the same bytes at the same index again is safe. The
+	// entry is not retained.
 	Append(ctx context.Context, index uint64, entry []byte) error
 
 	// Read returns entries from the index on, in order and without holes, at most limit of them and at least one if
@@ -34,30 +34,31 @@ type Backend interface {
 	Read(ctx context.Context, from uint64, limit int) ([][]byte, error)
 
 	// Notify returns a channel that receives when there may be new entries (B5). It is a hint: it may come late, twice
-	// or for nothing, but after an append by anybody at least one comes. The channel is the same for every call and is
-	// not closed.
+	// or without cause, but at least one comes after an append by any process. The channel is the same for every call
+	// and is not closed.
 	Notify() <-chan struct{}
 
 	// PutSnapshot stores the state's bytes as of index, whole or not at all, and of any size (B7). Once it returns nil
-	// they are durable. An index below the newest snapshot's is left alone and is no error; at the newest's own index data
-	// takes the place of what is there, which differs from it only if that is damaged, since a state has one form. The two
-	// newest are kept. data is not kept.
+	// they are durable. An index below the newest snapshot's is ignored without an error; at the newest's own index
+	// data replaces the stored snapshot, which differs only if it is damaged, since a state has one encoding. The two
+	// newest are kept. data is not retained.
 	PutSnapshot(ctx context.Context, index uint64, data []byte) error
 
-	// Snapshot returns the newest snapshot; index 0 means that there is none. The caller owns data. A backend that finds it
-	// damaged may say so by a [*CorruptError] of the item "snapshot", with its index and a [*FormatError] that says Damaged.
+	// Snapshot returns the newest snapshot; index 0 means that there is none. The caller owns data. A backend that
+	// finds it damaged may report it as a [*CorruptError] of the item "snapshot", with its index and a [*FormatError]
+	// that says Damaged.
 	Snapshot(ctx context.Context) (index uint64, data []byte, err error)
 
 	// OlderSnapshot returns the snapshot before the newest; index 0 means that there is none. The caller owns data.
 	OlderSnapshot(ctx context.Context) (index uint64, data []byte, err error)
 
-	// Truncate removes the entries that the older of the two kept snapshots covers, and returns its index, or 0 when it
-	// removed nothing because there are not two.
+	// Truncate removes the entries that the older of the two kept snapshots covers, and returns its index, or 0 if it
+	// removed nothing because there are fewer than two.
 	Truncate(ctx context.Context) (through uint64, err error)
 
-	// Claim takes an expiring key (B8), which is the holder's until it is released, the holder's process has ended and the
-	// time to live has passed, or the backend has lost touch with it for that long. [ErrClaimed]: somebody else holds it. value tells others
-	// who the holder is.
+	// Claim takes an expiring key (B8), which the holder keeps until it is released, the holder's process has ended and
+	// the time to live has passed, or the backend has had no contact with it for that long. [ErrClaimed]: somebody else
+	// holds it. value identifies the holder to others.
 	Claim(ctx context.Context, key string, value []byte) (Claim, error)
 
 	// Claims returns the keys that begin with prefix and are held now, with their values. The caller owns the map.
@@ -72,14 +73,14 @@ type Claim interface {
 	// Lost returns a channel that is closed when the key is no longer held, for whatever reason.
 	Lost() <-chan struct{}
 
-	// Proved returns a moment, on the clock of this machine and with its monotonic reading, at which the key was held for
-	// certain: when the last refresh that succeeded was asked for. A key that is held by a lock of this machine is proved
-	// to be held at any time.
+	// Proved returns a moment, on the clock of this machine and with its monotonic reading, at which the key was
+	// certainly held: when the last successful refresh was requested. A key that is held by a lock on this machine is
+	// proved to be held at any time.
 	Proved() time.Time
 
-	// Release gives the key up. It is safe to call more than once.
+	// Release releases the key. It may be called more than once.
 	Release()
 }
 
-// LeaseKey is the key that the node holds which takes snapshots and truncates.
+// LeaseKey is the key held by the node that takes snapshots and truncates.
 const LeaseKey = "lease/meta"

@@ -4,14 +4,14 @@ import (
 	"io"
 )
 
-// Backup is a state of a log, and whose it is, to be kept elsewhere.
+// Backup is a state of a log with the log's identity, to be kept elsewhere.
 type Backup struct {
 	// ClusterID is that of the log.
 	ClusterID string
 	// TakenMs is when it was taken, in ms since 1970, and Build the version of the program that did.
 	TakenMs int64
 	Build   string
-	// State is what the log said.
+	// State is the content of the log.
 	State *State
 }
 

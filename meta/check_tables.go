@@ -5,8 +5,8 @@ import (
 	"iter"
 )
 
-// CheckTables yields what contradicts itself in what a state says of tables: a bucket whose stream is not there or has been
-// opened in an epoch that no leader was given, and a tombstone that nothing waits for.
+// CheckTables yields inconsistencies of the tables in a state: a bucket whose stream does not exist or was opened in an
+// epoch that no leader was assigned, and a tombstone that nothing waits for.
 func (s *State) CheckTables() iter.Seq[error] {
 	return func(yield func(error) bool) {
 		for stream, id := range s.bucketOf.all() {

@@ -2,8 +2,8 @@ package meta
 
 import "math"
 
-// AdoptTopic creates a topic that another server had: with the leader epochs that its partitions had reached, one for
-// each partition, none negative. Names, settings and results are those of [CreateTopic].
+// AdoptTopic creates a topic that another server served: with the leader epochs that its partitions had reached, one
+// for each partition, none negative. Names, settings and results are those of [CreateTopic].
 type AdoptTopic struct {
 	ID           TopicID
 	Name         string
@@ -11,8 +11,8 @@ type AdoptTopic struct {
 	Configs      map[string]string
 }
 
-// RaiseProducerIDs makes sure that no producer id below Next is ever handed out from now on: another server has handed
-// them out. Result: the first id that may be, in ID; rejected as [InvalidArgument] when ids would run out.
+// RaiseProducerIDs ensures that no producer id below Next is handed out from now on: another server has handed them
+// out. Result: the first id that may be, in ID; rejected as [InvalidArgument] when ids would run out.
 type RaiseProducerIDs struct{ Next uint64 }
 
 // Type returns 53.

@@ -18,8 +18,8 @@ type PutKv struct {
 	Value []byte
 }
 
-// PutKvIfAbsent sets a key that is absent and never overwrites. Result: the Value and Version that are there now, the
-// existing one's or the new one's.
+// PutKvIfAbsent sets a key that is absent and never overwrites. Result: the current Value and Version, the existing
+// ones or the new ones.
 type PutKvIfAbsent struct {
 	Key   string
 	Value []byte
@@ -35,8 +35,8 @@ type DeleteKvIfMatches struct {
 	Value []byte
 }
 
-// CasKv sets a key if it is at the expected version, where 0 means that it must be absent. Result: Swapped, and the Value
-// and Version that are there now. A version that differs is no rejection.
+// CasKv sets a key if it is at the expected version, where 0 means that it must be absent. Result: Swapped, and the
+// current Value and Version. A different version is not a rejection.
 type CasKv struct {
 	Key      string
 	Expected uint64

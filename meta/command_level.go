@@ -13,9 +13,9 @@ type AnnounceLevel struct {
 // MaxBuildBytes is the longest name of a build.
 const MaxBuildBytes = 255
 
-// RaiseLevel lets commands up to a level into the log. Nodes are those that live, as far as the proposer can tell; each must
-// have announced the level. Result: the log's level in ID, which may have been higher; rejected as [LevelTooLow] when a node
-// has announced less, or as [InvalidArgument] without nodes.
+// RaiseLevel admits commands up to a level into the log. Nodes are the live ones, as far as the proposer knows; each
+// must have announced the level. Result: the log's level in ID, which may have been higher; rejected as [LevelTooLow]
+// when a node has announced less, or as [InvalidArgument] without nodes.
 type RaiseLevel struct {
 	Level Level
 	Nodes []int32

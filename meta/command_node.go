@@ -23,7 +23,7 @@ type RegisterNode struct {
 	Slots uint32
 }
 
-// AllocateProducerIDs takes Count consecutive producer ids for a node to hand out from memory. No id is ever given
+// AllocateProducerIDs takes Count consecutive producer ids for a node to hand out from memory. No id is ever assigned
 // twice; those that a node did not hand out before it ended are lost. Count is 1 to [MaxProducerIDBlock]. Result: the
 // first id, at least 1, in ID and Count; rejected as [NodeEpochMismatch] or [InvalidArgument].
 type AllocateProducerIDs struct {

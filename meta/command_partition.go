@@ -22,8 +22,9 @@ type DropPartition struct {
 }
 
 // AddBuckets raises the number of buckets of a table, and of each of its partitions, by Count if it is Expected now (CAT-3).
-// Those that are there stay as they are. Result: the new streams in the order of the partitions and buckets; rejected as
-// [TableNotExist], [BucketConflict], or [InvalidArgument] when there would be more than [MaxBuckets] or as many streams to make.
+// Existing buckets do not change. Result: the new streams in the order of the partitions and buckets; rejected as
+// [TableNotExist], [BucketConflict], or [InvalidArgument] when there would be more than [MaxBuckets] or as many streams
+// to make.
 type AddBuckets struct {
 	Table    TableID
 	Expected uint32

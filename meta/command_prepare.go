@@ -2,8 +2,8 @@ package meta
 
 import "github.com/tidemark-io/tidemark/stream/catalog"
 
-// PrepareObjects reserves Count consecutive object ids, 1 to [catalog.MaxPrepared], for TTLMs (MD-8): those that are not
-// committed by then are given up. Result: the first id in ID and Count; rejected as [NodeEpochMismatch] or
+// PrepareObjects reserves Count consecutive object ids, 1 to [catalog.MaxPrepared], for TTLMs (MD-8): those that are
+// not committed by then are released. Result: the first id in ID and Count; rejected as [NodeEpochMismatch] or
 // [InvalidArgument].
 type PrepareObjects struct {
 	Node      int32
@@ -16,8 +16,8 @@ type PrepareObjects struct {
 // Count.
 type ExpirePrepared struct{}
 
-// CleanDestroyed forgets destroyed objects whose bytes are gone (MD-13). Unknown ids are passed over. Result: how many were
-// known in Count.
+// CleanDestroyed forgets destroyed objects whose bytes have been removed (MD-13). Unknown ids are ignored. Result: how
+// many were known in Count.
 type CleanDestroyed struct{ Objects []catalog.ObjectID }
 
 // Type returns 6.

@@ -35,8 +35,9 @@ type TrimStream struct {
 	Start     int64
 }
 
-// CloseStream gives a stream up, so that any node can open it (MD-6). Closing it again at the same epoch is no change.
-// Result: nothing; rejected as [NodeEpochMismatch], [StreamNotExist], [StreamNotOpened], [ExpiredEpoch] or [StreamFenced].
+// CloseStream releases a stream, so that any node can open it (MD-6). Closing it again at the same epoch is no change.
+// Result: nothing; rejected as [NodeEpochMismatch], [StreamNotExist], [StreamNotOpened], [ExpiredEpoch] or
+// [StreamFenced].
 type CloseStream struct {
 	Node      int32
 	NodeEpoch int64

@@ -20,15 +20,16 @@ const (
 	MaxSchemaVersion = math.MaxInt16
 )
 
-// CreateTable makes a table with version 0 of its schema and, unless it is partitioned, with a stream for each bucket (CAT-1).
-// Names are 1 to [MaxTableNameBytes] of [A-Za-z0-9._-]; what a schema may be is in package tableschema. Result: the table's id
-// in ID, and the new streams in the order of the buckets; rejected as [TableExists] or [InvalidArgument].
+// CreateTable creates a table with version 0 of its schema and, unless it is partitioned, with a stream for each bucket
+// (CAT-1). Names are 1 to [MaxTableNameBytes] of [A-Za-z0-9._-]; what a schema may be is in package tableschema.
+// Result: the table's id in ID, and the new streams in the order of the buckets; rejected as [TableExists] or
+// [InvalidArgument].
 type CreateTable struct {
 	Name        string
 	Kind        TableKind
 	Partitioned bool
 	Buckets     uint32 // 1 to MaxBuckets
-	Options     []byte // JSON, which nobody looks into here
+	Options     []byte // JSON, not interpreted here
 	Schema      []byte // an Arrow IPC schema message
 }
 
@@ -36,9 +37,9 @@ type CreateTable struct {
 // writers are gone (CAT-4). Result: all its streams; rejected as [TableNotExist].
 type DropTable struct{ Table TableID }
 
-// AddSchema adds the next version of a table's schema (CAT-2). The bytes of the newest version again are no change. Result: the
-// version in ID; rejected as [TableNotExist], [SchemaConflict] when ExpectedLast is not the newest version, [SchemaLimit],
-// [InvalidArgument] for bytes that are no schema, or [SchemaIncompatible].
+// AddSchema adds the next version of a table's schema (CAT-2). The same bytes as the newest version are no change.
+// Result: the version in ID; rejected as [TableNotExist], [SchemaConflict] when ExpectedLast is not the newest version,
+// [SchemaLimit], [InvalidArgument] for bytes that are no schema, or [SchemaIncompatible].
 type AddSchema struct {
 	Table        TableID
 	ExpectedLast int16

@@ -33,7 +33,7 @@ type CreateTopic struct {
 	Configs    map[string]string
 }
 
-// DeleteTopic deletes the topic with this id, never another that has its name since. Result: nothing; rejected as
+// DeleteTopic deletes the topic with this id, never a later one with the same name. Result: nothing; rejected as
 // [TopicNotExist].
 type DeleteTopic struct{ ID TopicID }
 
@@ -46,8 +46,8 @@ type CreatePartitions struct {
 	Total    int32
 }
 
-// SetTopicConfigs replaces all that a topic sets itself, if its settings are at the expected version. A change of one
-// setting is read, merge, validate, propose; on [ConfigConflict] start again. Result: the new version in ID; rejected as
+// SetTopicConfigs replaces all settings of a topic, if they are at the expected version. A change of one setting is
+// read, merge, validate, propose; on [ConfigConflict] start again. Result: the new version in ID; rejected as
 // [TopicNotExist], [ConfigConflict] or [InvalidArgument].
 type SetTopicConfigs struct {
 	ID              TopicID
@@ -56,8 +56,8 @@ type SetTopicConfigs struct {
 }
 
 // RaiseLeaderEpochs raises the leader epoch of partitions by one, in one step. A node does this for what it leads after
-// an unclean start, and only then. A topic or partition that does not exist is passed over. Result: how many were
-// raised in Count; rejected as [NodeEpochMismatch], or as [InvalidArgument] when an epoch would pass 2^31-1.
+// an unclean start, and only then. A topic or partition that does not exist is ignored. Result: how many were raised in
+// Count; rejected as [NodeEpochMismatch], or as [InvalidArgument] when an epoch would pass 2^31-1.
 type RaiseLeaderEpochs struct {
 	Node      int32
 	NodeEpoch int64

@@ -45,7 +45,7 @@ func (c CloseWAL) apply(t *transition) Result {
 	return t.placeWAL(c.Node, cleanWAL, c.Start)
 }
 
-// cleanWAL stands in for the epoch of a log that was closed in order.
+// cleanWAL stands in for the epoch of a log that was closed cleanly.
 const cleanWAL = -1
 
 // placeWAL records where a node's log begins.

@@ -1,39 +1,40 @@
 // Package meta is the metadata log: one ordered list of command batches that every node applies to the same
-// deterministic state. Topics, their settings and leader epochs, node epochs, producer ids, small key-value pairs, streams
-// and the objects that hold them, tables with their schemas, partitions and buckets change nowhere else.
+// deterministic state. Topics, their settings and leader epochs, node epochs, producer ids, small key-value pairs,
+// streams and the objects that hold them, tables with their schemas, partitions and buckets are changed only here.
 //
-// [Open] reads what a [Backend] holds and returns a [Log]. [Log.Propose] appends commands and answers once they are
+// [Open] reads what a [Backend] holds and returns a [Log]. [Log.Propose] appends commands and returns once they are
 // durable and applied here, so a caller reads its own writes. [Log.View] is an immutable [State] that costs nothing to
-// take and never changes under its reader. [NewCatalog] is the log as the stream engine asks for it,
-// and [NewTables] as whoever keeps tables does. Package meta/embedded
-// is the backend for one node, a bbolt file, and meta/etcd that for many; package meta/metatest has one in memory that can be crashed, one that loses replies, and the suite that every backend passes.
+// take and never changes under its reader. [NewCatalog] adapts the log for the stream engine, and [NewTables] for users
+// of tables. Package meta/embedded is the backend for one node, a bbolt file, and meta/etcd that for many; package
+// meta/metatest has one in memory that can be crashed, one that loses replies, and the suite that every backend passes.
 //
 // # Rules
 //
-// Applying is pure: no clock, no I/O, no randomness. Time enters with the entry, and the state's clock never goes
-// back. A command that cannot be done is rejected: it changes nothing, it is a [Result] with a [Code], and the rest of
-// the entry goes on. Equal histories give equal snapshot bytes on every node.
+// Applying is pure: no clock, no I/O, no randomness. Time comes with the entry, and the state's clock never goes back.
+// A command that cannot be carried out is rejected: it changes nothing, its [Result] has a [Code], and the rest of the
+// entry is applied. Equal histories give equal snapshot bytes on every node.
 //
 // An entry or snapshot that is damaged, or that a newer version wrote, stops the log with an error that names the
-// backend's file and the index. It is never skipped and never read as "nothing there": whoever deletes what the
-// metadata does not mention would delete good data. One thing is made up for: a newest snapshot whose checksum fails is made
-// again from the older one, if every entry since is there.
+// backend's file and the index. It is never skipped and never treated as absent: whoever deletes what the metadata does
+// not mention would delete good data. There is one exception: a newest snapshot whose checksum fails is rebuilt from
+// the older one, if all entries since then exist.
 //
-// New kinds of commands come with a new [Level]. They are proposed only when every node that lives has announced that it
+// New kinds of commands come with a new [Level]. They are proposed only when every live node has announced that it
 // understands them; a build that does not understand a log's level refuses it and names both.
 //
 // # What waits
 //
-// One goroutine of a log applies and appends. While it appends an entry, nobody else's is appended; callers that come meanwhile
-// share the next entry. Views are taken without waiting. A snapshot of less than 8 MiB is encoded and stored between two
-// entries. A larger one is encoded on a goroutine of its own from the state as it was, and stored from there, while entries go
-// on; only the truncation afterwards comes between two entries. A backend that has one writer, such as the bbolt file, makes
-// appends wait while it stores a snapshot of whatever size, and [Log.Close] waits for what is being stored.
+// One goroutine of a log applies and appends. While it appends an entry, no other is appended; callers that arrive
+// meanwhile share the next entry. Taking a view never waits. A snapshot of less than 8 MiB is encoded and stored
+// between two entries. A larger one is encoded and stored by a goroutine of its own, from the state at that point,
+// while entries are still being appended; only the truncation afterwards happens between two entries. A backend with a
+// single writer, such as the bbolt file, makes appends wait while it stores a snapshot of any size, and [Log.Close]
+// waits for a snapshot that is being stored.
 //
 // # Command numbers
 //
-// The number is the first byte of a command in an entry and never changes its meaning. Ranges are set aside so that
-// rooms to come do not collide; a number without a command here is refused as written by a newer version.
+// The number is the first byte of a command in an entry and never changes its meaning. Ranges are reserved so that
+// future packages do not collide; a number without a command here is refused as written by a newer version.
 //
 //	  1 -   9   OpenStream 2, TrimStream 3, CloseStream 4, DeleteStream 5, PrepareObjects 6, CommitObjects 7,
 //	            CompactStream 8, ExpirePrepared 9

@@ -5,27 +5,28 @@ import (
 	"fmt"
 )
 
-// What a [Backend] may answer beside success. Match with errors.Is; whatever matches none of these is final and stops
-// the log.
+// Errors that a [Backend] may return. Match them with errors.Is; an error that matches none of these is final and
+// stops the log.
 var (
-	// ErrConflict says that the head is not where the append expected it. The entry was not appended by this call.
+	// ErrConflict says that the head is not where the append expected it to be. The entry was not appended by this
+	// call.
 	ErrConflict = errors.New("meta: the log's head has moved")
 
 	// ErrOutcomeUnknown says that a reply was lost: the entry may be in the log, may not be, and may still arrive.
-	// [Log.Propose] returns it when it had to give up before it knew.
+	// [Log.Propose] returns it if it gave up before the outcome was known.
 	ErrOutcomeUnknown = errors.New("meta: outcome unknown")
 
 	// ErrUnavailable says that nothing happened and the same call may succeed later.
 	ErrUnavailable = errors.New("meta: backend is unavailable")
 
-	// ErrNoSpace says that there was no room for what should have been stored. Nothing was, and the same call may succeed
-	// once there is room again; nobody tries by itself.
+	// ErrNoSpace says that there was no space for what was to be stored. Nothing was stored, and the same call may
+	// succeed once there is space again; there is no automatic retry.
 	ErrNoSpace = errors.New("meta: no space left")
 
-	// ErrTruncated says that the entries asked for are gone; a snapshot replaces them.
+	// ErrTruncated says that the requested entries have been truncated; a snapshot replaces them.
 	ErrTruncated = errors.New("meta: entries were truncated")
 
-	// ErrClaimed says that somebody else holds the expiring key.
+	// ErrClaimed says that another process holds the expiring key.
 	ErrClaimed = errors.New("meta: claimed by another holder")
 
 	// ErrClosed says that the log or backend was closed.
@@ -35,9 +36,10 @@ var (
 // ErrTooLarge says that one command does not fit in an entry. It was not proposed.
 var ErrTooLarge = errors.New("meta: command is too large for an entry")
 
-// FormatError says that bytes are not a well-formed entry or snapshot: torn, damaged or not one at all.
+// FormatError says that bytes are not a well-formed entry or snapshot: torn, damaged or something else
+// entirely.
 type FormatError struct {
-	// Offset is the byte at which decoding gave up.
+	// Offset is the byte at which decoding failed.
 	Offset int
 	// Reason says what was expected there.
 	Reason string
@@ -84,7 +86,7 @@ func (e *CorruptError) Error() string {
 // Unwrap returns the finding.
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// GapError says that entries which should be there are not: neither in the log nor covered by a snapshot.
+// GapError says that entries are missing: they are neither in the log nor covered by a snapshot.
 type GapError struct {
 	// Where is the backend's name for itself.
 	Where string
@@ -97,10 +99,10 @@ func (e *GapError) Error() string {
 	return fmt.Sprintf("meta: %s: log entry %d is missing and no snapshot covers it (head is %d)", e.Where, e.Want, e.Head)
 }
 
-// MissingError says that a file which must exist does not, or has nothing in it.
+// MissingError says that a file which must exist does not, or is empty.
 type MissingError struct {
 	Path  string
-	Empty bool // it is there, and has no bytes
+	Empty bool // it exists, but has no bytes
 }
 
 // Error names the file and what to do.

@@ -2,17 +2,17 @@ package meta
 
 import "time"
 
-// Events is what a log tells an observer. Every function may be nil. They are called one at a time on the log's own
-// goroutine, so they must be quick, must not wait, and must not call the log.
+// Events are callbacks by which a log reports to an observer. Every function may be nil. They are called one at a
+// time on the log's own goroutine, so they must be quick, must not wait, and must not call the log.
 type Events struct {
 	// Applied is called after an entry was applied and its state published.
 	Applied func(AppliedEvent)
-	// Retrying is called when the backend did not answer or an answer was lost, before the log waits and tries again.
+	// Retrying is called when the backend did not respond or a response was lost, before the log waits and retries.
 	Retrying func(RetryEvent)
 	// Snapshotted is called after a snapshot was stored and the log truncated.
 	Snapshotted func(SnapshotEvent)
-	// FellBack is called when the newest snapshot was damaged and its state was made again from the older one and the entries
-	// since. While a log is being opened that is on the goroutine of [Open]'s caller.
+	// FellBack is called when the newest snapshot was damaged and its state was rebuilt from the older one and the
+	// entries since then. While a log is being opened it runs on the goroutine of [Open]'s caller.
 	FellBack func(FallbackEvent)
 	// Stopped is called once, when the log stops for a reason other than Close.
 	Stopped func(error)
@@ -29,9 +29,9 @@ type AppliedEvent struct {
 	Own bool
 }
 
-// RetryEvent describes a call that will be made again.
+// RetryEvent describes a call that will be retried.
 type RetryEvent struct {
-	// Err is what the backend said.
+	// Err is the backend's error.
 	Err error
 	// Attempt counts from 1; After is the wait before the next one.
 	Attempt int
@@ -47,7 +47,7 @@ type SnapshotEvent struct {
 	Truncated uint64
 }
 
-// FallbackEvent describes a snapshot that was damaged and could be done without.
+// FallbackEvent describes a damaged snapshot that was rebuilt from an older one.
 type FallbackEvent struct {
 	// Damaged is the index of the snapshot, and Err what is wrong with it.
 	Damaged uint64

@@ -6,13 +6,15 @@ import (
 	"fmt"
 )
 
-// FallbackError says that the newest snapshot is damaged and that nothing can stand in for it.
+// FallbackError says that the newest snapshot is damaged and cannot be rebuilt.
 type FallbackError struct {
 	// Damage is what is wrong with the newest snapshot.
 	Damage error
-	// Older is the index of the older snapshot, 0 for none: then the log's beginning would have to do.
+	// Older is the index of the older snapshot, 0 for none: then the log's beginning would be needed
+	// instead.
 	Older uint64
-	// Why is what keeps it from standing in: it is damaged too, or an entry since it is missing or damaged.
+	// Why says what prevents a fallback: the older snapshot is damaged too, or a later entry is missing or
+	// damaged.
 	Why error
 }
 

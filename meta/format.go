@@ -27,7 +27,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Entry is one group of commands, appended to the log as a whole.
 type Entry struct {
 	// Node and NodeEpoch are who proposed it; Nonce is unique among its proposals, so that a proposer that lost a reply
-	// can find out whether its entry is in.
+	// can find out whether its entry is in the log.
 	Node      int32
 	NodeEpoch int64
 	Nonce     uint64

@@ -9,26 +9,28 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// Inspection is what a look at all that a backend holds has found.
+// Inspection is the result of inspecting everything that a backend holds.
 type Inspection struct {
 	// Where is the backend's name for itself, and ClusterID whose log it is.
 	Where, ClusterID string
-	// First is the index of the oldest entry that is there, Head that of the newest ever; there are Entries, of EntryBytes.
+	// First is the index of the oldest entry in the log, Head that of the newest ever appended; there are Entries of
+	// them, of EntryBytes.
 	First, Head uint64
 	Entries     int
 	EntryBytes  int64
 	// Snapshot is the index of the newest snapshot, of SnapshotBytes; 0 for none.
 	Snapshot      uint64
 	SnapshotBytes int
-	// State is what the log says, as of Head, or as of the last entry before one that cannot be read.
+	// State is the content of the log, as of Head, or as of the last entry before one that cannot be
+	// read.
 	State *State
-	// Findings are what is wrong. A log without any is whole.
+	// Findings are what is wrong. A log without any is intact.
 	Findings []error
 }
 
-// Inspect reads everything in a backend and changes nothing. Whatever a reader of the log would stop at is a finding, and so
-// is a snapshot that is not what the entries before it make, and an invariant of streams that does not hold. The error says
-// why the look could not be taken.
+// Inspect reads everything in a backend and changes nothing. Whatever would stop a reader of the log is a finding, and
+// so is a snapshot that differs from the state of the entries before it, and a violated invariant of streams. The error
+// says why the inspection failed.
 func Inspect(ctx context.Context, b Backend) (*Inspection, error) {
 	i := &Inspection{Where: b.String(), ClusterID: b.ClusterID(), State: Empty()}
 	var err error
@@ -79,7 +81,7 @@ func firstEntry(ctx context.Context, b Backend, head uint64) (uint64, error) {
 }
 
 // readSnapshots reads both snapshots and takes over the newest, or the older one if the newest is damaged. whole says that the
-// newest is there and in order, usable that there is a state to go on from.
+// newest is there and in order, usable that there is a state to continue from.
 func (i *Inspection) readSnapshots(ctx context.Context, b Backend) (whole, usable bool, err error) {
 	index, s, bytes, err := newestSnapshot(ctx, b)
 	if err != nil && index == 0 {

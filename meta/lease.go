@@ -67,10 +67,10 @@ func (l *lease) release() {
 	}
 }
 
-// Leads reports whether this process holds the lease, by what it knows now. It does not wait.
+// Leads reports whether this process holds the lease, as far as it knows. It does not wait.
 func (l *Log) Leads() bool { return l.lease.held() }
 
-// Lead asks for the lease and holds it until it is lost or the log is closed. [ErrClaimed]: another node has it.
+// Lead requests the lease and holds it until it is lost or the log is closed. [ErrClaimed]: another node has it.
 func (l *Log) Lead(ctx context.Context) error {
 	if err := l.Err(); err != nil {
 		return err

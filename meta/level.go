@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Level says which commands may be in the log. It is part of the state and only rises, and only when every node that lives
-// has announced that it understands the new ones: until then a build can be taken back, and no node meets a command that it
-// cannot read. The numbers are on disk.
+// Level says which commands may be in the log. It is part of the state and only rises, and only when every live node
+// has announced that it understands the new ones: until then an upgrade can be rolled back, and no node meets a command
+// that it cannot read. The numbers are on disk.
 type Level uint32
 
 // The levels.

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// Options are what a log needs beside its backend. The zero Options are usable.
+// Options are what a log needs besides its backend. The zero Options are usable.
 type Options struct {
 	// Now is the clock that stamps entries. The default is time.Now.
 	Now func() time.Time
-	// Events are told what happens.
+	// Events receive notifications.
 	Events Events
 	// Node is the id under which entries are proposed.
 	Node int32
@@ -67,9 +67,10 @@ type Log struct {
 }
 
 // Open reads the newest snapshot and every entry after it and returns the log at the head. It waits for the backend as
-// long as ctx allows. A damaged snapshot is made again from the older one, which [Events] are told of, if all entries since are
-// there; otherwise it is a [*CorruptError] with a [*FallbackError] in it. A damaged entry is a [*CorruptError], a missing one a
-// [*GapError]; nothing is written then. The caller closes the log first and the backend after it.
+// long as ctx allows. A damaged snapshot is rebuilt from the older one, which [Events] are told of, if all entries
+// since are there; otherwise it is a [*CorruptError] with a [*FallbackError] in it. A damaged entry is a
+// [*CorruptError], a missing one a [*GapError]; nothing is written then. The caller closes the log first and the
+// backend after it.
 func Open(ctx context.Context, backend Backend, o Options) (*Log, error) {
 	o = o.withDefaults()
 	l := &Log{backend: backend, o: o, requests: make(chan *request), done: make(chan struct{})}
@@ -118,13 +119,13 @@ func (l *Log) WaitApplied(ctx context.Context, index uint64) (*State, error) {
 
 // Propose appends commands and returns one result for each, once they are durable and applied here: [Log.View] has them.
 // A rejected command is a result, not an error. Commands of one call keep their order, and entries of other callers may
-// come between them when they do not fit in one entry: a call is no transaction.
+// come between them if they do not fit in one entry: a call is not a transaction.
 //
 // The error is [ErrTooLarge], a [*LevelError] or about a bad string when nothing was proposed, ctx's error when ctx ended before the
-// commands were taken up, [ErrNoSpace] when there was no room for them and the log goes on, and otherwise why the log
-// stopped. With [ErrNoSpace], commands of the call that came in an earlier entry may be in; the error then matches
-// [ErrOutcomeUnknown] too. After ctx ended later, or after a stop, the error also
-// matches [ErrOutcomeUnknown]: some or all of the commands may be in.
+// commands were taken up, [ErrNoSpace] when there was no space for them and the log continues, and otherwise the reason
+// why the log stopped. With [ErrNoSpace], commands of the call in an earlier entry may be in the log; the error then
+// matches [ErrOutcomeUnknown] too. After ctx ended later, or after a stop, the error also matches [ErrOutcomeUnknown]:
+// some or all of the commands may be in the log.
 func (l *Log) Propose(ctx context.Context, commands ...Command) ([]Result, error) {
 	if len(commands) == 0 || ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -160,7 +161,7 @@ func (l *Log) Do(ctx context.Context, command Command) (Result, error) {
 	return results[0], results[0].Err()
 }
 
-// Done returns a channel that is closed when the log has stopped, by Close or because it could not go on.
+// Done returns a channel that is closed when the log has stopped, by Close or because of an error.
 func (l *Log) Done() <-chan struct{} { return l.done }
 
 // Err returns nil while the log runs, [ErrClosed] after Close, and what stopped it otherwise.
@@ -173,8 +174,8 @@ func (l *Log) Err() error {
 	}
 }
 
-// Close stops the log and waits for its goroutine. Callers that wait get [ErrClosed]. It returns what had stopped the
-// log before, if anything had. The backend stays open.
+// Close stops the log and waits for its goroutine. Waiting callers get [ErrClosed]. It returns what had stopped the
+// log before, if anything did. The backend stays open.
 func (l *Log) Close() error {
 	l.cancel()
 	<-l.done

@@ -25,11 +25,11 @@ type MemberOptions struct {
 	Address string
 	Slots   uint32
 	Build   string
-	// Announce says at once what this build understands. Without it that is left until [Member.RaiseLevel], so that an older
-	// build can go on from the log of a node that is alone.
+	// Announce announces immediately what this build understands. Without it that is left until [Member.RaiseLevel], so
+	// that an older build can still use the log of a single node.
 	Announce bool
-	// Tick is how often a member that does not hold the lease asks for it, and one that lost its liveness key asks for that.
-	// The default is 2.5 s, a quarter of the time that a key lives.
+	// Tick is how often a member that does not hold the lease requests it, and one that lost its liveness key requests
+	// that. The default is 2.5 s, a quarter of a key's time to live.
 	Tick time.Duration
 }
 
@@ -83,7 +83,7 @@ func (e *TakenError) Unwrap() error { return ErrClaimed }
 // FencedError says that another process has taken the node over.
 type FencedError struct {
 	Node        int32
-	Epoch, Then int64 // ours, and the node's present one
+	Epoch, Then int64 // ours, and the node's current one
 }
 
 // Error names both epochs.
@@ -91,8 +91,8 @@ func (e *FencedError) Error() string {
 	return fmt.Sprintf("meta: node %d was taken over: it is at epoch %d, and this process has epoch %d", e.Node, e.Then, e.Epoch)
 }
 
-// Join takes a node's liveness key and registers the process under the node's next epoch. While another process has the key
-// it asks again until ctx ends, since a process that has died is believed to live a little longer; then the error is a
+// Join takes a node's liveness key and registers the process under the node's next epoch. While another process holds
+// the key it retries until ctx ends, since the key of a dead process takes a while to expire; then the error is a
 // [*TakenError]. The caller closes the member before the log.
 func Join(ctx context.Context, log *Log, o MemberOptions) (*Member, error) {
 	if o.Tick <= 0 {
@@ -194,7 +194,8 @@ func (m *Member) taken() error {
 
 func liveKey(node int32) string { return liveKeys + strconv.Itoa(int(node)) }
 
-// Live returns the nodes whose liveness keys are held now, by their ids. Who is not there may be called dead.
+// Live returns the nodes whose liveness keys are held now, by their ids. A node that is not listed may be
+// considered dead.
 func (l *Log) Live(ctx context.Context) (map[int32]Live, error) {
 	claims, err := l.backend.Claims(ctx, liveKeys)
 	if err != nil {
@@ -223,15 +224,15 @@ func (m *Member) Epoch() int64 {
 	return m.epoch
 }
 
-// Incarnation is what tells the process from others under the node's id.
+// Incarnation distinguishes the process from others under the node's id.
 func (m *Member) Incarnation() [16]byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.incarnation
 }
 
-// Proved returns a moment at which the epoch was current for certain: the liveness key was held, and the log had no newer
-// epoch then (WAL-12). It does not wait. With a key that is a lock of this machine it is the present.
+// Proved returns a moment at which the epoch was certainly current: the liveness key was held, and the log had no newer
+// epoch (WAL-12). It does not wait. If the key is a lock on this machine it is the present.
 func (m *Member) Proved() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -266,7 +267,7 @@ func (m *Member) renewed() (incarnation [16]byte) {
 	return incarnation
 }
 
-// RaiseLevel lets commands up to a level into the log, if every node that lives understands them. [*LevelError] says which
+// RaiseLevel admits commands up to a level into the log, if every live node understands them. [*LevelError] says which
 // do not.
 func (m *Member) RaiseLevel(ctx context.Context, level Level) error {
 	if m.log.View().Level() >= level {
@@ -294,17 +295,18 @@ func (m *Member) RaiseLevel(ctx context.Context, level Level) error {
 }
 
 // Lost returns a channel that is closed when another process has taken the node over, or the log has stopped. [Member.Err]
-// says which. A liveness key that expired is taken again and is no loss, as long as nobody took the node over.
+// says which. An expired liveness key is reacquired and is no loss, as long as no other process took the node over.
 func (m *Member) Lost() <-chan struct{} { return m.lost }
 
-// Err says why the place was lost: a [*FencedError], or what stopped the log. It is nil until then.
+// Err returns why the membership was lost: a [*FencedError], or what stopped the log. It is nil
+// until then.
 func (m *Member) Err() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.err
 }
 
-// Close gives the liveness key up. The node's epoch stays until the next process begins another.
+// Close releases the liveness key. The node's epoch stays until the next process begins another.
 func (m *Member) Close() {
 	m.cancel()
 	<-m.done
@@ -335,7 +337,7 @@ func (m *Member) run(life context.Context) {
 
 // keep returns why the place was lost.
 func (m *Member) keep(life context.Context) error {
-	tick := time.NewTicker(m.o.Tick) // it goes on through changes of the log: a busy one has many of them in a tick
+	tick := time.NewTicker(m.o.Tick) // it continues through changes of the log: a busy one has many of them in a tick
 	defer tick.Stop()
 	for life.Err() == nil {
 		changed := m.log.Changes()

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// StreamTables is the part of a state that is about streams, as it is made again when metadata is lost.
+// StreamTables is the part of a state that is about streams, as it is rebuilt when metadata is lost.
 type StreamTables struct {
 	Streams []catalog.Stream
 	// Nodes have their epochs, and where their write-ahead logs begin.
@@ -19,7 +19,7 @@ type StreamTables struct {
 	// Reserved are ids of objects that nothing refers to; their bytes go when the log's clock has passed ReservedUntilMs.
 	Reserved        []catalog.ObjectID
 	ReservedUntilMs int64
-	// NextStream and NextObject are given out next.
+	// NextStream and NextObject are assigned next.
 	NextStream catalog.StreamID
 	NextObject catalog.ObjectID
 }

@@ -10,8 +10,8 @@ import (
 // The numbers are written in snapshots and traces of other rooms and never change.
 type Code uint8
 
-// The rejection codes. 1 to 30 are those of the object stream specification; those that no command here yields yet keep
-// their number for the rooms that will.
+// The rejection codes. 1 to 30 are those of the object stream specification; those that no command here returns yet
+// keep their number for the packages that will.
 const (
 	OK Code = 0
 
@@ -20,7 +20,7 @@ const (
 	StreamFenced       Code = 3
 	ExpiredEpoch       Code = 4
 	NodeEpochMismatch  Code = 5 // the node is unknown or its epoch differs
-	Redundant          Code = 6 // this very change is already in; callers may treat it as success
+	Redundant          Code = 6 // the same change was already made; callers may treat it as success
 	NotContiguous      Code = 7
 	ObjectNotPrepared  Code = 8
 	ObjectIDInUse      Code = 9
@@ -92,8 +92,8 @@ var codeNames = map[Code]string{
 	ConfigConflict: "topic settings have moved on", LevelTooLow: "level is not understood", Unexpected: "unexpected",
 }
 
-// Result is the outcome of one command. Which fields carry something is said at the command; the others are zero. Value
-// is shared with the state and must not be written to.
+// Result is the outcome of one command. Each command documents which fields it sets; the others are zero. Value is
+// shared with the state and must not be modified.
 type Result struct {
 	// Code is OK, or why the command was rejected and changed nothing.
 	Code Code
@@ -101,16 +101,16 @@ type Result struct {
 	Detail string
 	// ID is an epoch, a version, or the first of several consecutive ids.
 	ID uint64
-	// Count is how many things were changed.
+	// Count is how many items were changed.
 	Count uint64
-	// Swapped is what CasKv answers.
+	// Swapped is the result of CasKv.
 	Swapped bool
 	// Value and Version are a key's value; Version 0 means that the key is absent.
 	Value   []byte
 	Version uint64
-	// Stream is what OpenStream answers.
+	// Stream is the result of OpenStream.
 	Stream *catalog.Stream
-	// Streams are those that were made, or that are to be destroyed.
+	// Streams are those that were created, or that are to be destroyed.
 	Streams []catalog.StreamID
 }
 

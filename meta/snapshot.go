@@ -39,8 +39,8 @@ package meta
 //	dropped    stream i64, bucket, name str, dropped ms i64
 //
 // A section whose rows are to come has none yet. A snapshot with rows there was written by a newer version and is
-// refused as such. Version 1 is written as long as nobody has announced a level, so that an older build can go on from it,
-// and version 2 as long as there were no tables.
+// refused as such. Version 1 is written as long as nobody has announced a level, so that an older build can continue
+// from it, and version 2 as long as there were no tables.
 
 // section is one part of a snapshot after the counters.
 type section struct {

@@ -12,8 +12,8 @@ const (
 	mostIntervals = 64
 )
 
-// asideFrom is the size from which a snapshot is encoded and stored aside, while the log goes on. To encode a smaller one takes
-// less than the sync of an entry.
+// asideFrom is the size from which a snapshot is encoded and stored aside, while the log continues. To encode a smaller
+// one takes less than the sync of an entry.
 const asideFrom = 8 << 20
 
 // aside is a snapshot that is being encoded and stored on a goroutine of its own. The state is immutable, so entries that are

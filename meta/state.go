@@ -8,8 +8,8 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// State is everything that the metadata log says as of one index. It is immutable: any number of readers may hold it for
-// as long as they like without a lock. Making the next one copies what changes and shares the rest.
+// State is the content of the metadata log as of one index. It is immutable: any number of readers may hold it for as
+// long as they like without a lock. The next state copies what changes and shares the rest.
 type State struct {
 	index   uint64
 	clockMs int64
@@ -74,8 +74,8 @@ type Node struct {
 	Incarnation [16]byte
 	Address     string
 	Slots       uint32
-	// WALEpoch is the node epoch that the node's write-ahead log was last opened in, or -1 when it was left clean;
-	// WALStart is where it starts.
+	// WALEpoch is the node epoch that the node's write-ahead log was last opened in, or -1 if it was closed
+	// cleanly; WALStart is where it starts.
 	WALEpoch int64
 	WALStart uint64
 }
@@ -92,7 +92,7 @@ func (s *State) Index() uint64 { return s.index }
 // ClockMs is the log's own clock, in ms since 1970: the latest time that any entry carried. It never goes back.
 func (s *State) ClockMs() int64 { return s.clockMs }
 
-// NextProducerID is the first producer id that was never given to a node.
+// NextProducerID is the first producer id that was never assigned to a node.
 func (s *State) NextProducerID() uint64 { return s.nextProducerID }
 
 // Topic returns the topic with this name.

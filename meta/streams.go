@@ -56,7 +56,7 @@ func (s *State) Transfers() iter.Seq2[catalog.StreamID, Transfer] { return s.tra
 func (s *State) StreamCount() int { return s.streams.len() }
 
 // Objects returns the objects that hold a stream's records from start to end, at most limit of them, in the order of the
-// offsets. It takes time for what it returns and not for what there is.
+// offsets. Its cost depends on what it returns and not on how much there is.
 func (s *State) Objects(id catalog.StreamID, start, end int64, limit int) []catalog.ObjectRange {
 	row, known := s.streams.get(id)
 	if !known || start < row.Start || start >= end {

@@ -96,14 +96,14 @@ type Partition struct {
 // Bucket is one log of a table.
 type Bucket struct {
 	Stream catalog.StreamID
-	// LeaderEpoch is the last one that was given out, -1 before the first, and Node who got it, -1 for nobody. Who leads is
-	// who has the stream open in that epoch (KV-6).
+	// LeaderEpoch is the last one assigned, -1 before the first, and Node the node that got it, -1 for none. The leader
+	// is the node that has the stream open in that epoch (KV-6).
 	LeaderEpoch int64
 	Node        int32
 }
 
-// DroppedBucket is a bucket of a table or partition that was dropped. It is there until its stream and the snapshot of its
-// writers are gone (CAT-4).
+// DroppedBucket is a bucket of a table or partition that was dropped. It is listed until its stream and the snapshot of
+// its writers are gone (CAT-4).
 type DroppedBucket struct {
 	BucketID
 	Stream catalog.StreamID
@@ -112,7 +112,7 @@ type DroppedBucket struct {
 	DroppedMs int64
 }
 
-// Coordinator is who was last made the coordinator of buckets. Epoch is 0 while nobody ever was.
+// Coordinator is the node that last became the coordinator of buckets. Epoch is 0 if none ever did.
 type Coordinator struct {
 	Epoch int64
 	Node  int32

@@ -69,8 +69,8 @@ type Store interface {
 	// be.
 	List(ctx context.Context, request ListRequest) (Page, error)
 
-	// Delete removes objects. A key without an object counts as removed; no keys is no error. It tries every key: those
-	// that could not be removed are in the [*DeleteError], each with its own error, and all others are gone
+	// Delete removes objects. A key without an object counts as removed; no keys is not an error. It tries every key:
+	// those that could not be removed are in the [*DeleteError], each with its own error, and all others are gone
 	// permanently.
 	Delete(ctx context.Context, keys ...string) error
 

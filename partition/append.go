@@ -205,8 +205,8 @@ func (l *Log) write(b batch.Batch, held shares) (*Append, error) {
 	return a, nil
 }
 
-// appendError turns an error of the log under this one into one of ours. If that takes no more appends, nor does this one:
-// what waits for a sync is refused too, since nobody knows whether the device takes it.
+// appendError turns an error of the log under this one into one of ours. If that accepts no more appends, nor does this
+// one: what waits for a sync is refused too, since nobody knows whether the device takes it.
 func (l *Log) appendError(err error) error {
 	switch {
 	case errors.Is(err, kafkalog.ErrOutOfOrderSequence),

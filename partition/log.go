@@ -79,14 +79,14 @@ type Log struct {
 	epoch    atomic.Int32
 	hw       atomic.Int64 // never goes back
 
-	told atomic.Bool // that it takes no more appends because its disk failed
+	told atomic.Bool // that it accepts no more appends because its disk failed
 
 	appending sync.Mutex // one batch at a time
 
 	mu struct {
 		sync.Mutex
 		dir    string
-		end    error         // ErrClosed, ErrDeleted or ErrNotLeader once the log takes no more appends
+		end    error         // ErrClosed, ErrDeleted or ErrNotLeader once the log accepts no more appends
 		shut   bool          // the files are closed, or being closed
 		closed chan struct{} // closed when the files are; made by who shuts the log
 		err    error         // of shutting it
@@ -236,13 +236,13 @@ func (l *Log) SetConfig(c topicconfig.Config) {
 	if behind && s.mode == flushOS {
 		l.rearmFlush(s) // flush.ms counts from now on
 	}
-	if behind && (s.mode != flushOS || l.hw.Load() < end) { // or a sync that could not begin was to be tried again
+	if behind && (s.mode != flushOS || l.hw.Load() < end) { // or a sync that could not begin was to be retried
 		l.syncer.kick()
 	}
 	l.scheduleUpkeep()
 }
 
-// ended returns why the log takes no more appends, or nil.
+// ended returns why the log accepts no more appends, or nil.
 func (l *Log) ended() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -378,7 +378,7 @@ func (l *Log) syncStore() (int64, error) {
 	return end, nil
 }
 
-// tellFailed tells that the log takes no more appends, the first time.
+// tellFailed reports that the log accepts no more appends, the first time.
 func (l *Log) tellFailed(err error) {
 	if !l.told.Swap(true) {
 		l.events.Failed(Failed{Topic: l.topic, Partition: l.index, Err: err})

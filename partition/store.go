@@ -11,7 +11,7 @@ import (
 // fail it.
 type store interface {
 	Append(b batch.Batch, o kafkalog.AppendOptions) (kafkalog.Appended, error)
-	Failed() error          // not nil: no appends until it is opened again
+	Failed() error          // not nil: no appends until it is reopened
 	SyncTo() (int64, error) // records only, what an append waits for
 	Sync() error            // everything, for a start that reads nothing
 	UnsyncedTail() (kafkalog.Tail, bool)

@@ -8,8 +8,8 @@ import (
 )
 
 // CopyTo writes the file as one read transaction sees it: with every entry whose [Backend.Append] had returned, and a file of
-// its own that [OpenToRead] takes. It returns how many bytes it wrote. Appends go on meanwhile; only one that has to make the
-// file's address space larger waits until CopyTo returns, so w should not be slow.
+// its own that [OpenToRead] takes. It returns how many bytes it wrote. Appends continue meanwhile; only one that must
+// enlarge the file's address space waits until CopyTo returns, so w should not be slow.
 func (b *Backend) CopyTo(ctx context.Context, w io.Writer) (n int64, err error) {
 	err = b.view(ctx, func(tx *bbolt.Tx) error {
 		n, err = tx.WriteTo(untilDone{ctx, w})

@@ -20,16 +20,16 @@ import (
 
 // Options say how [Open] treats the file.
 type Options struct {
-	// ClusterID is stored in a file that is made. A file that exists must have this id, unless ClusterID is empty. It is
-	// needed to make one.
+	// ClusterID is stored in a new file. An existing file must have this id, unless ClusterID is empty. It is required
+	// to create one.
 	ClusterID string
-	// MustExist refuses to make a file. Set it whenever the data directory holds anything that the metadata describes:
-	// then a missing file is a loss and not a first start.
+	// MustExist refuses to create a file. Set it whenever the data directory holds anything that the metadata
+	// describes: then a missing file is a loss and not a first start.
 	MustExist bool
 	// LockTimeout is how long to wait for another process to release the file. The default is 1 s.
 	LockTimeout time.Duration
-	// Reserve is how many bytes of the disk the file holds for entries to come, so that a full disk keeps nobody from
-	// deleting topics. 0 is [DefaultReserve]; below 0 is none.
+	// Reserve is how many bytes of the disk the file reserves for future entries, so that topics can be deleted even
+	// on a full disk. 0 is [DefaultReserve]; below 0 is none.
 	Reserve int64
 }
 
@@ -49,8 +49,8 @@ type Backend struct {
 
 var _ meta.Backend = (*Backend)(nil)
 
-// Open opens the log in the file at path, or makes it. What is made is durable when Open returns. Nothing else may make
-// the same file at the same time; the caller holds the data directory's lock.
+// Open opens the log in the file at path, or creates it. A new file is durable when Open returns. Nothing else may
+// create the same file at the same time; the caller holds the data directory's lock.
 //
 // Errors to match: [*meta.LockedError] when another process has the file, [*meta.MissingError] under MustExist,
 // [*meta.CorruptError] and [*meta.GapError] for a file that is damaged, [*meta.ClusterIDError]. The file is left as it was.
@@ -77,8 +77,8 @@ func Open(path string, o Options) (*Backend, error) {
 	return b, nil
 }
 
-// OpenToRead opens a log that is there for reading alone. No process may have it open for writing; several may read it at the
-// same time. Nothing of the file is changed, and whatever would change it fails.
+// OpenToRead opens an existing log for reading only. No process may have it open for writing; several may read it at
+// the same time. The file is not changed, and every call that would change it fails.
 //
 // Errors to match: those of [Open] under MustExist.
 func OpenToRead(path string) (*Backend, error) {
@@ -277,9 +277,9 @@ func (b *Backend) Head(ctx context.Context) (head uint64, err error) {
 	return head, err
 }
 
-// Append stores an entry at index. When it returns nil the entry is on disk. [meta.ErrNoSpace] says that there was no room
-// for it and that nothing was stored. Any other write or sync that fails is final: what is on disk is unknown until the
-// file is opened again.
+// Append stores an entry at index. When it returns nil the entry is on disk. [meta.ErrNoSpace] says that there was no
+// space for it and that nothing was stored. Any other failed write or sync is final: what is on disk is unknown until
+// the file is reopened.
 func (b *Backend) Append(ctx context.Context, index uint64, entry []byte) error {
 	err := b.update(ctx, func(tx *bbolt.Tx) error {
 		head, err := getHead(tx)
@@ -327,7 +327,8 @@ func (b *Backend) Read(ctx context.Context, from uint64, limit int) (entries [][
 	return entries, err
 }
 
-// PutSnapshot stores a snapshot and forgets all but the two newest, in one transaction. One at the newest's index takes its place.
+// PutSnapshot stores a snapshot and forgets all but the two newest, in one transaction. One at the newest's index
+// replaces it.
 func (b *Backend) PutSnapshot(ctx context.Context, index uint64, data []byte) error {
 	return b.update(ctx, func(tx *bbolt.Tx) error {
 		kept, err := getSnapshots(tx)
@@ -404,7 +405,7 @@ func (b *Backend) Truncate(ctx context.Context) (through uint64, err error) {
 	return through, err
 }
 
-// Close waits for the transaction in progress, gives up all claims and releases the file.
+// Close waits for the transaction in progress, releases all claims and closes the file.
 func (b *Backend) Close() error {
 	b.claims.releaseAll()
 	return b.db.Close()

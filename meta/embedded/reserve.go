@@ -12,8 +12,8 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// DefaultReserve is how many bytes of the disk the file holds beyond its last page. An entry takes a few pages, most of
-// which are free again for the next; snapshots bound how many entries there are. So this is room for thousands of entries
+// DefaultReserve is how many bytes of the disk the file reserves beyond its last page. An entry takes a few pages, most
+// of which are free again for the next; snapshots bound the number of entries. So this is room for thousands of entries
 // that no other file can take, however full the disk is.
 const DefaultReserve = 4 << 20
 
@@ -26,7 +26,7 @@ func (o Options) reserve() int64 {
 
 // fillReserve makes the file so long, in blocks that the disk has given it, that the reserve lies behind the last page,
 // when less than half of it does. bbolt takes its pages from what the file has before it makes it longer. That there is no
-// room for it is no error: what is left of the reserve is for that time.
+// room for it is not an error: what is left of the reserve is for that time.
 //
 // It holds writing, or nobody else has the backend yet.
 func (b *Backend) fillReserve() {
@@ -88,8 +88,8 @@ func (b *Backend) isBefore(transaction uint64) bool {
 	return err == nil && m.txid < transaction
 }
 
-// CheckFile makes sure that the file is still there under its name: what is written to one that was removed or replaced is
-// gone when the backend is closed. It does not wait for writers.
+// CheckFile verifies that the file still exists under its name: what is written to one that was removed or replaced is
+// lost when the backend is closed. It does not wait for writers.
 func (b *Backend) CheckFile() error {
 	named, err := os.Stat(b.path)
 	if os.IsNotExist(err) {

@@ -36,7 +36,7 @@ type claim struct {
 	proved time.Time // when the last refresh that succeeded was asked for
 }
 
-// Claim takes an expiring key, if nobody has it.
+// Claim takes an expiring key, if nobody holds it.
 func (b *Backend) Claim(ctx context.Context, key string, value []byte) (meta.Claim, error) {
 	if err := b.usable(ctx); err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (c *claim) Proved() time.Time {
 	return c.proved
 }
 
-// Lost returns a channel that is closed when the key is released, or has to be given up.
+// Lost returns a channel that is closed when the key is released, or must be given up.
 func (c *claim) Lost() <-chan struct{} { return c.lost }
 
 // Release gives the key up. It waits for etcd, or leaves it to the lease to expire.

@@ -16,23 +16,23 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Config says where a log is in etcd and how to get there. Endpoints and Name must be set; the zero value of the rest will
-// do.
+// Config says where a log is in etcd and how to connect. Endpoints and Name must be set; the zero value of the rest is
+// usable.
 type Config struct {
 	// Endpoints are HOST:PORT of members of the etcd cluster.
 	Endpoints []string
-	// Name keeps logs in one etcd apart: all keys begin with /tidemark/Name/.
+	// Name separates logs in one etcd: all keys begin with /tidemark/Name/.
 	Name string
 
-	// ClusterID is the id that the log must have, unless it is empty; NewClusterID is what one that is made gets then. Without
-	// either none is made.
+	// ClusterID is the id that the log must have, unless it is empty; NewClusterID is then the id of a new log. Without
+	// either no log is created.
 	ClusterID, NewClusterID string
-	// MustExist refuses to make a log.
+	// MustExist refuses to create a log.
 	MustExist bool
 
 	// Username and Password are those of a user of etcd; empty for none.
 	Username, Password string
-	// TLS is how to talk to members; nil is in the clear.
+	// TLS configures connections to members; nil means plaintext.
 	TLS *tls.Config
 
 	// TTL is how long a claim outlives a holder that has gone. The default is 10 s; etcd takes whole seconds and may ask for
@@ -40,8 +40,8 @@ type Config struct {
 	TTL time.Duration
 	// Timeout is how long one request may take. The default is 5 s.
 	Timeout time.Duration
-	// KeepHistory leaves it to others to compact the history of etcd's keys. By default it is compacted when the log was
-	// truncated.
+	// KeepHistory leaves it to others to compact the history of etcd's keys. By default it is compacted after the log
+	// has been truncated.
 	KeepHistory bool
 	// DialOptions are added to those of every connection.
 	DialOptions []grpc.DialOption

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-io/tidemark/meta"
 )
 
-// readFailed says what a read that failed means: nothing happened, and it may be tried again unless etcd will never answer
+// readFailed says what a read that failed means: nothing happened, and it may be retried unless etcd will never answer
 // it.
 func (b *Backend) readFailed(ctx context.Context, err error) error {
 	return b.failed(ctx, err, meta.ErrUnavailable)

@@ -244,7 +244,8 @@ func (b *Backend) Read(ctx context.Context, from uint64, limit int) ([][]byte, e
 	return entries, nil
 }
 
-// Close gives up all claims and ends the connections.
+// Close releases all claims and closes the
+// connections.
 func (b *Backend) Close() error {
 	if b.life.Err() != nil {
 		return nil

@@ -38,8 +38,8 @@ func (b *Backend) unchanged(l listing) clientv3.Cmp {
 	return clientv3.Compare(clientv3.ModRevision(b.keys.latest()), "=", l.revision)
 }
 
-// PutSnapshot stores the parts of a snapshot, then says that they are there in one transaction, unless a newer snapshot came
-// meanwhile. One at the newest's index takes its place, unless that is whole.
+// PutSnapshot stores the parts of a snapshot, then publishes them in one transaction, unless a newer snapshot was
+// stored meanwhile. One at the newest's index replaces it, unless that is intact.
 func (b *Backend) PutSnapshot(ctx context.Context, index uint64, data []byte) error {
 	if err := b.usable(ctx); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 var ErrCrashed = errors.New("metatest: crashed")
 
 // Memory is the storage of a metadata log that survives a crash of the process: what was acknowledged is there when it is
-// opened again. A whole server can be tested on it, with [Memory.Open] in place of embedded.Open.
+// reopened. A whole server can be tested on it, with [Memory.Open] in place of embedded.Open.
 //
 // All methods are safe for concurrent use.
 type Memory struct {
@@ -70,7 +70,7 @@ func (m *Memory) join() *session {
 }
 
 // Crash ends every process that has the log open, between two writes: their calls fail with [ErrCrashed] from now on. The
-// log can be opened again at once.
+// log can be reopened at once.
 func (m *Memory) Crash() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,7 +1,7 @@
-// Package cloud is an object store at a provider: S3 and what speaks like it, Google Cloud Storage, and Azure Blob
-// Storage. It is the only package that knows the providers' libraries.
+// Package cloud implements object stores of cloud providers: S3 and compatible stores, Google Cloud Storage, and
+// Azure Blob Storage. It is the only package that uses the providers' libraries.
 //
-// A store is named by a URL, whose path, if any, is put in front of every key:
+// A store is named by a URL, whose path, if any, is prepended to every key:
 //
 //	s3://bucket/path?region=eu-central-1
 //	s3://bucket?endpoint=http://127.0.0.1:9000
@@ -24,14 +24,15 @@
 // Many stores other than AWS refuse the checksum headers that the AWS library sends by default, hence their defaults with
 // an endpoint. Where when_supported is in force [Store.Get] holds the bytes against the checksum that S3 keeps.
 //
-// [Store.Delete] sends the request that deletes 1,000 keys, with the Content-MD5 header where when_required is in force. A
-// store that does not know it is told by its answer, and gets a request for each key from then on.
+// [Store.Delete] sends the request that deletes 1,000 keys, with the Content-MD5 header where when_required is in
+// force. A store without it is recognised by its response, and gets one request per key from then on.
 //
 // [Store.PutIfAbsent] is one PUT with If-None-Match, whatever the size. [Store.Create] has an upload in parts finished under the
-// same condition (CompleteMultipartUpload). AWS keeps to it; of stores that speak like S3 some do not know it there, and replace
-// what is at the key. So the first call tries that out, with an object of its own under [objstore.ProbePrefix]; where it was
-// replaced, or the request refused for what it is, [Options.Replaces] is told, and every upload looks at its key right before it
-// is finished. An object that comes between that look and the end, which is as long as the last part takes, is replaced there.
+// same condition (CompleteMultipartUpload). AWS honours it; some S3-compatible stores do not support it there, and
+// replace the object at the key. So the first call tests this, with an object of its own under [objstore.ProbePrefix];
+// where it was replaced, or the request refused for what it is, [Options.Replaces] is told, and every upload looks at
+// its key right before it is finished. An object that comes between that look and the end, which is as long as the last
+// part takes, is replaced there.
 //
 // # Google Cloud Storage and Azure
 //

@@ -25,9 +25,9 @@ type Options struct {
 	// PartBytes is how many bytes of an [objstore.Upload] are sent in one request; an upload holds up to six parts in memory.
 	// At least [MinPartBytes]; the default value is [DefaultPartBytes].
 	PartBytes int
-	// Replaces is told, once, that the store does not keep an upload in parts from replacing an object that appears while it is
-	// sent, as the package's introduction says. It is called by the first call of [Store.Create], and must not block. Nil:
-	// nobody is told.
+	// Replaces is called, once, if a multipart upload to the store may replace an object that appears while it is sent,
+	// as described in the package documentation. It is called by the first call of [Store.Create], and must not block.
+	// Nil: nobody is told.
 	Replaces func()
 }
 
@@ -44,8 +44,8 @@ func (o Options) withDefaults() (Options, error) {
 // schemes are the providers that Open knows.
 var schemes = []string{"s3", "gs", "azblob"}
 
-// Open opens the store that a URL names, as the package's introduction says. It does not touch the bucket: ask
-// [objstore.Probe] whether it is there and does what is needed.
+// Open opens the store that a URL names, as described in the package documentation. It does not access the
+// bucket: ask [objstore.Probe] whether it is there and does what is needed.
 func Open(ctx context.Context, rawURL string, o Options) (*Store, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {

@@ -44,7 +44,7 @@ func newPartWriter(ctx context.Context, b *s3Bucket, key string, absent bool) *p
 	return w
 }
 
-// Write is of [io.Writer]. It waits while enough parts are on their way.
+// Write is of [io.Writer]. It waits while enough parts are in flight.
 func (w *partWriter) Write(p []byte) (int, error) {
 	n := 0
 	for n < len(p) {

@@ -37,7 +37,7 @@ type Store struct {
 
 var _ objstore.Store = (*Store)(nil)
 
-// New makes a store of a bucket of gocloud.dev that the caller has opened, with a name for messages. The store owns the
+// New returns a store for a gocloud.dev bucket that the caller has opened, with a name for messages. The store owns the
 // bucket from then on, unless New fails.
 func New(bucket *blob.Bucket, name string, o Options) (*Store, error) {
 	o, err := o.withDefaults()

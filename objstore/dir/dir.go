@@ -1,5 +1,5 @@
-// Package dir is an object store in a directory. It is as durable as the disk below it: a put is on the disk, file and
-// directory, before it returns, and put-if-absent holds across processes that share the directory.
+// Package dir implements an object store in a directory. It is as durable as the disk below it: a put is on the disk,
+// file and directory, before it returns, and put-if-absent holds across processes that share the directory.
 //
 // An object is a plain file whose path below the directory is its key, so that the tools of the machine can look at the
 // store. What is not an object begins with a dot, which no key does:
@@ -14,17 +14,17 @@
 //
 // The bytes are written and synced in the process's own slot, then given their name by one rename (put) or link
 // (put-if-absent: it fails when the name is taken), then the directory is synced. Until the rename or link nothing is
-// visible; a process that dies before leaves a file in its slot, which whoever takes the slot next, or opens the store
-// while it is free, removes.
+// visible; a process that dies before that leaves a file in its slot, which is removed by the next process to take the
+// slot, or to open the store while the slot is free.
 //
 // The directory of a new object may itself be new, or be removed by another process whose delete emptied it. So after
 // the name was given, the put looks for the file .durable beside it. It is made only after all directories on the way
 // have been synced, and taken away before an empty directory is removed; and a directory that holds an object or a pin
 // cannot be removed. If it is there, the way to the object is on the disk. If not, the put syncs the way and makes it.
 //
-// A directory sync that failed is final: the kernel may have dropped what could not be written and will not say so
-// again. From then on the store changes nothing more, and its errors are of no class. A failed write or file sync
-// concerns one put only: the file is thrown away, and a later try writes another one.
+// A failed directory sync is final: the kernel may have dropped what could not be written and will not report it
+// again. From then on the store changes nothing, and its errors are of no class. A failed write or file sync
+// affects one put only: the file is discarded, and a later attempt writes another one.
 //
 // Objects carry no checksum: a bit that flips on the disk is found by the checksums inside the objects, if it is found.
 package dir
@@ -74,8 +74,8 @@ type Store struct {
 
 var _ objstore.Store = (*Store)(nil)
 
-// Open opens the store in a directory of fsys, which it makes if needed, and removes what interrupted puts have left
-// there. fsys must outlive the Store.
+// Open opens the store in a directory of fsys, which it creates if needed, and removes what interrupted puts have
+// left there. fsys must outlive the Store.
 func Open(fsys vfs.FS, root string) (*Store, error) {
 	s := &Store{fs: fsys, root: path.Clean(root)}
 	if err := vfs.EnsureDir(fsys, path.Join(s.root, putsDir)); err != nil {

@@ -132,8 +132,9 @@ type walk struct {
 	next int64 // the offset that it has at least
 }
 
-// wouldContinue returns "" if batches would go on, at a position, with what whole batches in front of it end with, and nothing is there
-// but a beginning of them, and zeros. Otherwise it says why they are not put there: the file may have been rewritten.
+// wouldContinue returns "" if batches would continue, at a position, with what whole batches in front of it end with,
+// and nothing is there but a beginning of them, and zeros. Otherwise it says why they are not put there: the file may
+// have been rewritten.
 func (w *walk) wouldContinue(file vfs.File, position, size int64, want, have []byte) (reason string, err error) {
 	const because = ", and the journal does not say whether the log still waits for it"
 	same := 0

@@ -1,6 +1,6 @@
-// Package catalog is what the stream engine asks of metadata: who owns a stream, where it begins and ends, which objects
-// hold it, and which objects may be removed. The engine imports this package and no metadata log; package catalogtest has
-// the suite that every implementation passes, and one in memory.
+// Package catalog defines what the stream engine requires of metadata: who owns a stream, where it begins and ends,
+// which objects hold it, and which objects may be removed. The engine imports this package and no metadata log; package
+// catalogtest has the suite that every implementation passes, and an implementation in memory.
 //
 // Rules are named as in the specification of object streams: MD-4 is the rule for opening a stream.
 package catalog
@@ -13,10 +13,10 @@ import (
 // NodeID is the number of a node. It is not negative.
 type NodeID int32
 
-// StreamID is the number of a stream, given out from 0 and never again. It is not negative.
+// StreamID is the number of a stream, assigned from 0 and never reused. It is not negative.
 type StreamID int64
 
-// ObjectID is the number of an object on the data bucket, given out from 0 and never again.
+// ObjectID is the number of an object in the data bucket, assigned from 0 and never reused.
 type ObjectID int64
 
 // NoObject stands for no object.
@@ -33,15 +33,15 @@ const (
 
 // Catalog is the metadata of streams and objects, shared by all nodes. All methods are safe for concurrent use.
 //
-// Every method that changes something is one atomic step, and is durable when it returns nil; then [Catalog.View] has it
-// already, in this process. A refusal is one of the errors below and changes nothing. [ErrUnavailable] and context errors
-// say that the outcome is unknown: the same call may be repeated, and answers [ErrRedundant] or success if the first one
+// Every method that changes something is atomic, and durable when it returns nil; then [Catalog.View] has it already,
+// in this process. A refusal is one of the errors below and changes nothing. [ErrUnavailable] and context errors say
+// that the outcome is unknown: the same call may be repeated, and answers [ErrRedundant] or success if the first one
 // was applied.
 //
 // Methods that take a [Node] fail with [ErrNodeEpochMismatch] unless the node is registered with exactly that epoch
 // (MD-2). That check comes before all others.
 type Catalog interface {
-	// View returns the newest state that this process knows. It does not block, and what it returns never changes.
+	// View returns the newest state known to this process. It does not block, and what it returns never changes.
 	View() View
 
 	// Wait returns a view whose index is at least the given one, and waits for it if needed.
@@ -72,16 +72,16 @@ type Catalog interface {
 	// [ErrExpiredEpoch], [ErrStreamFenced], [ErrOffsetOutOfRange] above the end.
 	TrimStream(ctx context.Context, n Node, s StreamID, epoch, start int64) error
 
-	// CloseStream gives a stream up (MD-6). Closing one again at the same epoch is no error. [ErrStreamNotOpened],
-	// [ErrExpiredEpoch], [ErrStreamFenced].
+	// CloseStream releases a stream (MD-6). Closing one again at the same epoch is not an error.
+	// [ErrStreamNotOpened], [ErrExpiredEpoch], [ErrStreamFenced].
 	CloseStream(ctx context.Context, n Node, s StreamID, epoch int64) error
 
 	// DeleteStream removes a closed stream, and marks the objects destroyed that hold nothing else (MD-7). One that does
-	// not exist is no error. [ErrStreamNotClosed], [ErrExpiredEpoch].
+	// not exist is not an error. [ErrStreamNotClosed], [ErrExpiredEpoch].
 	DeleteStream(ctx context.Context, n Node, s StreamID, epoch int64) error
 
 	// PrepareObjects reserves count consecutive object ids, 1 to [MaxPrepared], and returns the first (MD-8). Ids that
-	// are not committed within ttl are given up, and whatever was written under them is removed.
+	// are not committed within ttl are released, and whatever was written under them is removed.
 	PrepareObjects(ctx context.Context, n Node, count int, ttl time.Duration) (ObjectID, error)
 
 	// Commit makes written objects part of their streams, or replaces objects by compacted ones (MD-9).
@@ -94,14 +94,15 @@ type Catalog interface {
 	// as for Commit.
 	CompactStream(ctx context.Context, n Node, c StreamCompaction) error
 
-	// ExpirePrepared marks the prepared ids destroyed whose time has passed, and returns how many (MD-11).
+	// ExpirePrepared marks expired prepared ids as destroyed, and returns how many (MD-11).
 	ExpirePrepared(ctx context.Context) (int, error)
 
-	// CleanDestroyed forgets destroyed objects whose bytes are gone, and returns how many it knew (MD-13).
+	// CleanDestroyed forgets destroyed objects whose bytes have been removed, and returns how many it knew
+	// (MD-13).
 	CleanDestroyed(ctx context.Context, ids ...ObjectID) (int, error)
 }
 
-// Node says who calls: a node under one of its epochs.
+// Node identifies the caller: a node under one of its epochs.
 type Node struct {
 	ID    NodeID
 	Epoch int64
@@ -165,7 +166,7 @@ type StreamCompaction struct {
 	Epoch      int64
 	Start, End int64
 	Attributes Attributes
-	// Sources are the objects that are replaced, in the order of their offsets; Operations what becomes of each.
+	// Sources are the objects that are replaced, in the order of their offsets; Operations what happens to each.
 	Sources    []ObjectID
 	Operations []Operation
 	// DeadComponents are components of composite sources that the new object does not link.

@@ -33,10 +33,10 @@ type View interface {
 	// Destroyed returns the oldest marks, at most limit.
 	Destroyed(limit int) []DestroyedObject
 
-	// IsPrepared reports whether an id is reserved and neither committed nor given up.
+	// IsPrepared reports whether an id is reserved and neither committed nor released.
 	IsPrepared(id ObjectID) bool
 
-	// NextObject is the id that the next prepared object gets: ids at or above it were never given out.
+	// NextObject is the id that the next prepared object gets: ids at or above it were never assigned.
 	NextObject() ObjectID
 }
 
