@@ -314,17 +314,11 @@ func (l *entryList[E, C]) sync() error {
 	if !l.unsynced.Swap(false) {
 		return nil
 	}
-	file, err := l.file.acquire()
+	err := l.file.sync()
 	if err != nil {
 		l.unsynced.Store(true)
-		return err
 	}
-	defer l.file.release()
-	if err := file.Sync(); err != nil {
-		l.unsynced.Store(true)
-		return &IOError{Op: opSync, Path: l.file.path(), Err: err}
-	}
-	return nil
+	return err
 }
 
 // truncate drops all entries of an active list but the first count.

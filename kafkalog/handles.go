@@ -54,6 +54,9 @@ type handle struct {
 	failed  error // a descriptor could not be closed, so what was written through it may be lost
 
 	older, newer *handle // neighbours in the ring of idle handles; nil while not in it
+
+	syncing    sync.Mutex // held while the file is synced; taken by whoever has acquired it
+	syncFailed error      // guarded by syncing
 }
 
 // exhaustedEvictions is how many idle files are closed when the process has no descriptor left. More than one, because
@@ -119,6 +122,26 @@ func (h *handle) acquire() (vfs.File, error) {
 		return file, err
 	}
 	return h.openAcquired()
+}
+
+// sync makes what was written to the file durable. It blocks on the device, and on another sync of the file. After one that
+// failed all others fail with the same error: Linux reports lost bytes to one fsync of a descriptor, then counts them as
+// written, so one that runs at the same time or later succeeds without them.
+func (h *handle) sync() error {
+	file, err := h.acquire()
+	if err != nil {
+		return err
+	}
+	defer h.release()
+	h.syncing.Lock()
+	defer h.syncing.Unlock()
+	if h.syncFailed != nil {
+		return h.syncFailed
+	}
+	if err := file.Sync(); err != nil {
+		h.syncFailed = &IOError{Op: opSync, Path: h.path(), Err: err}
+	}
+	return h.syncFailed
 }
 
 // release ends one acquire. The file must not be used afterwards.

@@ -123,3 +123,40 @@ func BenchmarkUncleanOpen(b *testing.B) {
 		})
 	}
 }
+
+func TestAFileWhoseSyncFailedIsNeverSyncedAgain(t *testing.T) {
+	syncs := 0
+	disk := faultfs.New(memfs.New(), faultfs.When(faultfs.Matching(faultfs.OpSync, "*"), func(faultfs.Op) faultfs.Fault {
+		syncs++
+		return faultfs.Fault{Err: syscall.EIO, Drop: true}
+	}))
+	c := newHandleCache(disk, 4)
+	h := c.createLater("file")
+	file, err := h.acquire()
+	require.NoError(t, err)
+	_, err = file.WriteAt([]byte("bytes"), 0)
+	require.NoError(t, err)
+	h.release()
+	first := h.sync()
+	require.ErrorIs(t, first, syscall.EIO)
+	require.Equal(t, first, h.sync(), "the device would say that all is well")
+	require.Equal(t, 1, syncs)
+	require.NoError(t, h.close())
+	c.close()
+}
+
+func TestARollDoesNotFlushAgainWhatTheBackgroundFailedToFlush(t *testing.T) {
+	disk := faultfs.New(memfs.New(), dropNthSync(0))
+	b := makeBench(t, disk)
+	l := b.open(Options{})
+	b.env.roll.manual = true
+	fill(t, l, 3)
+	rolled, err := l.Roll()
+	require.NoError(t, err)
+	require.True(t, rolled)
+	flushed := l.RecoveryPoint()
+	require.ErrorIs(t, l.Sync(), syscall.EIO)
+	_, err = l.retrySealed() // as a roll does that was under way
+	require.ErrorIs(t, err, syscall.EIO)
+	require.Equal(t, flushed, l.RecoveryPoint())
+}

@@ -22,6 +22,7 @@ type sealedSegments struct {
 	sync.Mutex
 	waiting []*sealedSegment // not durable, oldest first
 	owed    *sealedSegment   // durable, and the newest whose snapshot could not be written
+	failed  error            // of a flush, and final: another one might say that all is well
 	// stalled says that a flush was tried and something is left. It may be read without the lock.
 	stalled atomic.Bool
 }
@@ -71,10 +72,14 @@ func (l *Log) flushWaiting() (err error) {
 			w.waiting, w.owed, err = nil, nil, nil // the directory may be gone, and nobody relies on it any more
 		}
 		if err != nil && !passing(err) {
+			w.failed = err
 			l.fail(err)
 		}
 		w.stalled.Store(len(w.waiting) > 0 || w.owed != nil)
 	}()
+	if w.failed != nil {
+		return w.failed
+	}
 	for len(w.waiting) > 0 {
 		s := w.waiting[0]
 		if err := l.syncSealed(s.segment); err != nil {

@@ -407,17 +407,7 @@ func (s *segment) seal() error {
 }
 
 // syncRecords makes the records durable. It may run concurrently with the writer.
-func (s *segment) syncRecords() error {
-	file, err := s.file.acquire()
-	if err != nil {
-		return s.unlessGone(err)
-	}
-	defer s.file.release()
-	if err := file.Sync(); err != nil {
-		return &IOError{Op: opSync, Path: s.file.path(), Err: err}
-	}
-	return nil
-}
+func (s *segment) syncRecords() error { return s.unlessGone(s.file.sync()) }
 
 // syncDirty is syncRecords if there are any that no fsync covered.
 func (s *segment) syncDirty() error {

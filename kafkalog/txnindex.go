@@ -276,15 +276,7 @@ func (x *txnIndex) sync() error {
 	if exists, err := x.exists(); err != nil || !exists {
 		return err
 	}
-	file, err := x.file.acquire()
-	if err != nil {
-		return err
-	}
-	defer x.file.release()
-	if err := file.Sync(); err != nil {
-		return &IOError{Op: opSync, Path: x.file.path(), Err: err}
-	}
-	return nil
+	return x.file.sync()
 }
 
 // seal gives the file its exact length. It is durable after sync.
