@@ -133,8 +133,16 @@ func (r endedEpochs) storeTime(ctx context.Context) (now time.Time, err error) {
 		return now, err
 	}
 	info, err := r.store.Head(ctx, key)
-	return info.Modified, errors.Join(err, r.store.Delete(context.WithoutCancel(ctx), key))
+	if left := r.store.Delete(ctx, key); left != nil {
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateDelete)
+		defer cancel()
+		err = errors.Join(err, left, r.store.Delete(late, key))
+	}
+	return info.Modified, err
 }
+
+// lateDelete is how long an object that nobody needs is removed after its context has ended.
+const lateDelete = time.Second
 
 // endedEpoch is what an older epoch of a node left.
 type endedEpoch struct {

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -78,5 +79,31 @@ func TestF34_F37_AFenceIsKeptUntilItIsOldByTheStoresClockToo(t *testing.T) {
 		require.Empty(c, c.walKeys(5))
 		require.Equal(c, named(s, 0, 2), c.rows(heir.reopen(s.ID())))
 		heir.close()
+	})
+}
+
+// TestF60_ALogIsCleanedNoLongerThanIsAskedFor: the store does not answer any more when what the time was read from is removed.
+func TestF60_ALogIsCleanedNoLongerThanIsAskedFor(t *testing.T) {
+	runCluster(t, func(c *cluster) {
+		dead := c.start(5)
+		c.appendMany(dead.stream(), 2)
+		dead.kill()
+		heir := c.start(6)
+		require.NoError(c, heir.Failover(c.Context(), 5))
+		heir.close()
+		c.pass(c.config.WALFenceRetention + time.Hour)
+		silent := faultstore.NewGate(func(op faultstore.Op) bool { return op.Kind == objstore.OpDelete })
+		ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
+		defer cancel()
+		begun := time.Now()
+		_, err := CleanLog(ctx, CleanLogOptions{
+			Catalog: c.catalog, WAL: faultstore.New(c.wal.Open(), silent.Inject), Cluster: "tm-1", Node: 5,
+		})
+		require.ErrorIs(c, err, context.DeadlineExceeded)
+		require.LessOrEqual(c, time.Since(begun), time.Minute+time.Second)
+		silent.Open()
+		_, err = CleanLog(c.Context(), CleanLogOptions{Catalog: c.catalog, WAL: c.wal.Open(), Cluster: "tm-1", Node: 5})
+		require.NoError(c, err)
+		require.Empty(c, c.walKeys(5))
 	})
 }

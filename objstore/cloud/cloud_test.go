@@ -11,7 +11,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"gocloud.dev/blob"
@@ -232,6 +234,40 @@ func TestF45_AStoreThatForgetsTheUploadThatItRefusedHasTheCondition(t *testing.T
 	})
 	require.NoError(t, sendLarge(t, s, func() {}))
 	require.ErrorIs(t, sendLarge(t, s, func() {}), objstore.ErrExists)
+}
+
+// TestF60_ACreateEndsSoonAfterItsContextWhileTheStoreDoesNotAnswer: what was tried out is removed, but not waited for.
+func TestF60_ACreateEndsSoonAfterItsContextWhileTheStoreDoesNotAnswer(t *testing.T) {
+	f := newFakeS3(t)
+	for answered := range 4 { // put, begin, part, finish
+		var asked atomic.Int64
+		silent := make(chan struct{})
+		front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if asked.Add(1) > int64(answered) {
+				<-silent
+				return
+			}
+			f.serve(w, r)
+		}))
+		s, err := cloud.Open(t.Context(), "s3://b?endpoint="+front.URL, cloud.Options{})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := s.Create(ctx, "k")
+			ended <- err
+		}()
+		select {
+		case err := <-ended:
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		case <-time.After(20 * time.Second):
+			t.Errorf("Create waits after %d requests", answered)
+		}
+		cancel()
+		close(silent)
+		require.NoError(t, s.Close())
+		front.Close()
+	}
 }
 
 // TestF45_WhatFitsIntoOneRequestHasTheConditionOfAPut: where that of an upload in parts is not known it is not needed.

@@ -105,8 +105,9 @@ func (b *s3Bucket) tryToReplace(ctx context.Context) (kept bool, err error) {
 		return false, err
 	}
 	name := b.name(key)
-	after := context.WithoutCancel(ctx)
 	defer func() {
+		after, cancel := tidying(ctx)
+		defer cancel()
 		_, left := b.client.DeleteObject(after, &s3.DeleteObjectInput{Bucket: &b.bucket, Key: name})
 		if err == nil && left != nil {
 			err = left
@@ -123,6 +124,8 @@ func (b *s3Bucket) tryToReplace(ctx context.Context) (kept bool, err error) {
 	if err == nil {
 		return false, nil
 	}
+	after, cancel := tidying(ctx)
+	defer cancel()
 	_, left := b.client.AbortMultipartUpload(after, &s3.AbortMultipartUploadInput{Bucket: &b.bucket, Key: name, UploadId: begun.UploadId})
 	if _, code := answer(left); code == "NoSuchUpload" {
 		left = nil // some stores forget an upload when they refuse its end
@@ -136,6 +139,16 @@ func (b *s3Bucket) tryToReplace(ctx context.Context) (kept bool, err error) {
 		return false, left
 	}
 	return false, errors.Join(err, left)
+}
+
+// tidying is the context in which something is removed that nobody needs, also when the caller's has ended. It has a bound: a store
+// that does not answer is not waited for.
+func tidying(ctx context.Context) (context.Context, context.CancelFunc) {
+	bound := abortTime
+	if ctx.Err() != nil {
+		bound = lateTime
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), bound)
 }
 
 // finishIfAbsent sends the one part of an upload, and finishes it under the condition that the key is free.

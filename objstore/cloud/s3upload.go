@@ -18,6 +18,8 @@ const (
 	partsAtOnce = 5
 	// abortTime bounds how long the store is asked to forget an upload; what it keeps then, its own rules remove.
 	abortTime = 10 * time.Second
+	// lateTime is that bound for what is tried out once the caller has gone.
+	lateTime = 2 * time.Second
 )
 
 // partWriter writes an object to S3: in one request if it is no longer than a part, otherwise in parts.
