@@ -17,7 +17,7 @@ type indexLimits struct {
 // unlimited is for an index that is written before its segment is known.
 func unlimited() indexLimits { return indexLimits{end: math.MaxInt64, size: math.MaxInt64} }
 
-// entryCodec is what tells the offset index and the time index apart.
+// entryCodec is the difference between the offset index and the time index.
 type entryCodec[E comparable] interface {
 	// size is the length of an entry on disk in bytes.
 	size() int

@@ -8,8 +8,8 @@ import (
 	"github.com/tidemark-io/tidemark/batch"
 )
 
-// ErrTruncated says that the log was truncated, in the middle of the range, after a plan or regions were made. Read
-// again. The methods of [Log] that return bytes do so themselves.
+// ErrTruncated says that the log was truncated, within the range, after a plan or regions were made. The caller
+// reads again; the methods of [Log] that return bytes do so themselves.
 var ErrTruncated = errors.New("kafkalog: truncated while being read")
 
 // ReadPlan is a read of the log as it was when the plan was made. It holds the files it needs, so that segments

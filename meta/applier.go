@@ -123,7 +123,8 @@ func (p *proposer) settleGroup(g *group, results []Result) {
 	}
 }
 
-// settleUnknown tells the callers that nobody can say whether their commands are in.
+// settleUnknown reports to the callers that it is unknown whether their commands are in the
+// log.
 func (p *proposer) settleUnknown(g *group) {
 	g.settled = true
 	for _, s := range g.shares {

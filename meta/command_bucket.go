@@ -4,8 +4,8 @@ import "math"
 
 // LeadBucket gives a node the next leader epoch of a bucket (KV-5). It leads once it has opened the bucket's stream in that
 // epoch, and not before (KV-6). Result: the leader epoch in ID, the first one being 0; rejected as [NodeEpochMismatch],
-// [CoordinatorFenced] when a newer coordinator is there, [TableNotExist], [PartitionNotExist], or [InvalidArgument] for a bucket
-// that the table does not have.
+// [CoordinatorFenced] if there is a newer coordinator, [TableNotExist], [PartitionNotExist], or [InvalidArgument] for a
+// bucket that the table does not have.
 type LeadBucket struct {
 	Node             int32
 	NodeEpoch        int64

@@ -2,7 +2,7 @@ package meta
 
 import "bytes"
 
-// Limits of the key-value pairs. They are part of how commands apply, so they are the same on every node for ever.
+// Limits of the key-value pairs. They are part of how commands apply, so they are the same on every node forever.
 const (
 	// MaxKeyBytes is the longest key, in bytes of UTF-8. The shortest is one byte.
 	MaxKeyBytes = 512
@@ -11,8 +11,8 @@ const (
 )
 
 // PutKv sets a key, whatever it was. Result: the new Value and Version; rejected as [TableNotExist] from [LevelTables] on when
-// the key is that of a snapshot of writers, or of a piece of one, and its bucket is not there: what comes late, after the bucket
-// was dropped, would stay for ever. [PutKvIfAbsent] and [CasKv] are rejected so too.
+// the key is that of a snapshot of writers, or of a piece of one, and its bucket does not exist: a late write, after
+// the bucket was dropped, would stay forever. [PutKvIfAbsent] and [CasKv] are rejected likewise.
 type PutKv struct {
 	Key   string
 	Value []byte

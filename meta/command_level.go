@@ -1,8 +1,8 @@
 package meta
 
-// AnnounceLevel says what the process understands that registered a node last. Result: the log's level in ID; rejected as
-// [NodeEpochMismatch] when another process has the node, or as [LevelTooLow] when the log holds what this one does not
-// understand.
+// AnnounceLevel announces the level understood by the process that last registered a node. Result: the log's level in
+// ID; rejected as [NodeEpochMismatch] if another process has the node, or as [LevelTooLow] if the log holds commands
+// that this one does not understand.
 type AnnounceLevel struct {
 	Node        int32
 	Incarnation [16]byte // as in RegisterNode

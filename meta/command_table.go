@@ -8,7 +8,7 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// Limits of tables. They are part of how commands apply, so they are the same on every node for ever.
+// Limits of tables. They are part of how commands apply, so they are the same on every node forever.
 const (
 	// MaxTableNameBytes is the longest name of a table.
 	MaxTableNameBytes = 249

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Limits of topics. They are part of how commands apply, so they are the same on every node for ever.
+// Limits of topics. They are part of how commands apply, so they are the same on every node forever.
 const (
 	// MaxTopicNameBytes is the longest topic name.
 	MaxTopicNameBytes = 249
@@ -25,7 +25,7 @@ type TopicID [16]byte
 // CreateTopic creates a topic with all its partitions at leader epoch 0. The proposer draws the id at random and has
 // checked the settings; here they are text. Names follow Kafka's rules: 1 to 249 of [a-zA-Z0-9._-], not "." or "..", and
 // no two names that differ only in . and _. Result: nothing; rejected as [TopicExists], [TopicNameCollides],
-// [TopicIDInUse], [InvalidArgument], or [Redundant] when this very id and name are there.
+// [TopicIDInUse], [InvalidArgument], or [Redundant] if a topic with this id and name exists.
 type CreateTopic struct {
 	ID         TopicID
 	Name       string
@@ -348,5 +348,6 @@ func legalTopicName(name string) bool {
 	return true
 }
 
-// collisionKey is the same for names that differ only in . and _, which Kafka's metrics cannot tell apart.
+// collisionKey is the same for names that differ only in . and _, which Kafka's metrics cannot
+// distinguish.
 func collisionKey(name string) string { return strings.ReplaceAll(name, ".", "_") }

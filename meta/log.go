@@ -67,8 +67,8 @@ type Log struct {
 }
 
 // Open reads the newest snapshot and every entry after it and returns the log at the head. It waits for the backend as
-// long as ctx allows. A damaged snapshot is rebuilt from the older one, which [Events] are told of, if all entries
-// since are there; otherwise it is a [*CorruptError] with a [*FallbackError] in it. A damaged entry is a
+// long as ctx allows. A damaged snapshot is rebuilt from the older one, which is reported to [Events], if all entries
+// since then exist; otherwise it is a [*CorruptError] with a [*FallbackError] in it. A damaged entry is a
 // [*CorruptError], a missing one a [*GapError]; nothing is written then. The caller closes the log first and the
 // backend after it.
 func Open(ctx context.Context, backend Backend, o Options) (*Log, error) {

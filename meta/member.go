@@ -242,8 +242,9 @@ func (m *Member) Proved() time.Time {
 	return m.claim.Proved()
 }
 
-// Renew begins a new epoch of the node and returns it. Whatever this process did under the old one is refused from then on. When
-// another process has taken the node over it fails with [NodeEpochMismatch], whether or not [Member.Lost] has told of it yet.
+// Renew begins a new epoch of the node and returns it. Requests of this process under the old one are refused from then
+// on. If another process has taken the node over it fails with [NodeEpochMismatch], whether or not [Member.Lost] has
+// reported it yet.
 func (m *Member) Renew(ctx context.Context) (epoch int64, err error) {
 	if err := m.register(ctx, m.renewed(), m.Epoch()); err != nil {
 		return 0, err
@@ -379,8 +380,9 @@ func (m *Member) tend(life context.Context) {
 	m.alive, m.epochs, m.lookedAt = alive, epochs, asked
 }
 
-// Buried reports whether a node is to be taken for dead by this one, which holds the lease: it had no liveness key at a look
-// that is not older than two ticks, and nobody else has registered it since. It does not wait. What follows from it must not break when the node lives after all.
+// Buried reports whether this node, which holds the lease, may consider another node dead: it had no liveness key at a
+// check no older than two ticks, and no other process has registered it since. It does not wait. Actions based on it
+// must be safe even if the node is alive after all.
 func (m *Member) Buried(node int32) bool {
 	if node == m.o.Node || !m.log.Leads() {
 		return false

@@ -63,7 +63,7 @@ func (t *transition) forgetDropped(stream catalog.StreamID) {
 	t.next.droppedKeys = t.next.droppedKeys.remove(d.WriterSnapshotKey())
 }
 
-// keyRemoved looks whether a key was the last thing that a tombstone waited for.
+// keyRemoved checks whether a key was the last item that a tombstone waited for.
 func (t *transition) keyRemoved(key string) {
 	if root, is := bucketOfKey(key); is {
 		if stream, is := t.next.droppedKeys.get(root); is {

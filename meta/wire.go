@@ -7,7 +7,7 @@ import (
 )
 
 // writer builds little-endian metadata structures. Strings and blobs carry a u32 length, lists a u32 count, bools are
-// one byte. The first thing that cannot be encoded is kept in err.
+// one byte. The first value that cannot be encoded is kept in err.
 type writer struct {
 	b   []byte
 	err error

@@ -15,8 +15,8 @@ func DefaultCalls() int { return callsFor(runtime.GOMAXPROCS(0)) }
 // callsFor is [DefaultCalls] with so many cores.
 func callsFor(cores int) int { return min(max(25*cores, 50), 1000) }
 
-// Limit bounds how many calls are under way at once. Those that find no room wait, and go on in the order in which they came.
-// It is safe for concurrent use, and may be shared by any number of stores.
+// Limit bounds how many calls are in progress at the same time. Calls beyond that wait, and proceed in order of
+// arrival. It is safe for concurrent use, and may be shared by any number of stores.
 type Limit struct {
 	calls int
 	mu    struct {

@@ -80,7 +80,7 @@ func Observed(s Store, e Events) Store {
 	return &observed{Store: s, called: e.Called}
 }
 
-// observed embeds the store for String and Close, of which nothing is told.
+// observed embeds the store for String and Close, which are not reported.
 type observed struct {
 	Store
 	called func(CalledEvent)
@@ -164,7 +164,7 @@ func (s *observed) Delete(ctx context.Context, keys ...string) error {
 	return err
 }
 
-// observedUpload tells of the end of an upload.
+// observedUpload reports the end of an upload.
 type observedUpload struct {
 	Upload
 	store *observed

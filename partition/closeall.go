@@ -8,8 +8,8 @@ import (
 	"github.com/tidemark-io/tidemark/kafkalog"
 )
 
-// CloseAll is [Log.Close] of all logs of an Env, none of which may be there twice. Where there are many they are made durable
-// together, as [kafkalog.Env.CloseAll] does. It returns the errors in the order of the logs.
+// CloseAll is [Log.Close] of all logs of an Env, none of which may be listed twice. If there are many they are made
+// durable together, as [kafkalog.Env.CloseAll] does. It returns the errors in the order of the logs.
 func CloseAll(env *kafkalog.Env, logs []*Log, workers int) []error {
 	var shut struct {
 		sync.Mutex

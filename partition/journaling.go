@@ -213,7 +213,7 @@ func (f *Flusher) journalTurn() {
 		r.syncer.complete(r.round, r.tail.End, nil)
 	}
 	for _, tail := range gathered {
-		_ = tail.WriteBack() // a hint; what is wrong with the file its sync will tell
+		_ = tail.WriteBack() // a hint; the next sync of the file will report errors
 	}
 }
 
@@ -255,7 +255,7 @@ func (f *Flusher) gather() (riders []rider, err error) {
 				return []rider{r}, err
 			}
 		}
-		if err := r.addTo(j.writer); err != nil { // of reading the log, which its own sync will tell
+		if err := r.addTo(j.writer); err != nil { // of reading the log, which its own sync will report
 			f.syncAlone(s, r.round)
 			continue
 		}

@@ -378,7 +378,7 @@ func (l *Log) syncStore() (int64, error) {
 	return end, nil
 }
 
-// tellFailed reports that the log accepts no more appends, the first time.
+// tellFailed reports, once, that the log accepts no more appends.
 func (l *Log) tellFailed(err error) {
 	if !l.told.Swap(true) {
 		l.events.Failed(Failed{Topic: l.topic, Partition: l.index, Err: err})
@@ -386,7 +386,7 @@ func (l *Log) tellFailed(err error) {
 	}
 }
 
-// reportSync tells what a sync did. The syncer calls it after the round was released.
+// reportSync reports the result of a sync. The syncer calls it after the round was released.
 func (l *Log) reportSync(r *round, err error) {
 	l.events.Synced(Synced{
 		Topic: l.topic, Partition: l.index,
@@ -404,7 +404,7 @@ func (l *Log) reportSync(r *round, err error) {
 	l.moved()
 }
 
-// moved tells who waits for news of the log.
+// moved notifies whoever waits for changes of the log.
 func (l *Log) moved() {
 	l.changed()
 	l.watchers.wakeAll()

@@ -50,7 +50,7 @@ func (r Records) AppendTo(b []byte) ([]byte, error) {
 	return b, r.failed(err)
 }
 
-// failed tells of an error of the disk.
+// failed reports an error of the disk.
 func (r Records) failed(err error) error {
 	if errors.Is(err, kafkalog.ErrStorage) {
 		r.log.readFailed(r.regions.StartOffset, err)

@@ -206,7 +206,8 @@ func (o *objectCopier) finish(ctx context.Context) (int64, error) {
 	return o.position, upload.Finish()
 }
 
-// abort gives the object up; after finish it does nothing. What may be left costs space only, and is told by the store.
+// abort gives the object up; after finish it does nothing. What may be left only takes up space, and the store reports
+// it.
 func (o *objectCopier) abort() {
 	if o.upload != nil {
 		_ = o.upload.Abort()

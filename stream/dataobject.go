@@ -51,8 +51,8 @@ func createData(ctx context.Context, store objstore.Store, key string) (*dataUpl
 	return &dataUpload{Upload: u, ctx: ctx, store: store, key: key}, nil
 }
 
-// dataUpload is a data object on its way. What was sent is not kept, only a sum of it: enough to tell an object of an earlier
-// upload, whose reply was lost, from another one's.
+// dataUpload is a data object being uploaded. What was sent is not kept, only a sum of it: enough to tell an object of
+// an earlier upload, whose reply was lost, from another one's.
 type dataUpload struct {
 	objstore.Upload
 	ctx   context.Context

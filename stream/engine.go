@@ -175,11 +175,11 @@ func (e *Engine) DeleteStream(ctx context.Context, id catalog.StreamID, epoch in
 	return e.refusal(retry(ctx, func() error { return c.DeleteStream(ctx, e.node, id, epoch) }))
 }
 
-// committed is told by the uploader of each block, in order, once it is committed.
+// committed is called by the uploader for each block, in order, once it is committed.
 func (e *Engine) committed(b *cacheBlock) { e.trimmer.committed(b.lastOffset) }
 
-// gone is told by the uploader of streams that do not exist any more, although records of theirs were acknowledged: somebody
-// has deleted them (F-45). Whoever still has one open is refused.
+// gone is called by the uploader for streams that no longer exist, although records of theirs were acknowledged:
+// somebody has deleted them (F-45). Whoever still has one open is refused.
 func (e *Engine) gone(ids []catalog.StreamID) {
 	for _, s := range e.openStreams() {
 		if slices.Contains(ids, s.id) {
@@ -188,7 +188,7 @@ func (e *Engine) gone(ids []catalog.StreamID) {
 	}
 }
 
-// stored is told by the WAL of each object, in order, once it and all before it are stored.
+// stored is called by the WAL for each object, in order, once it and all before it are stored.
 func (e *Engine) stored(g *walGroup) {
 	e.trimmer.stored(g)
 	if e.options.Events.Acknowledged != nil {

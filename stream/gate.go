@@ -14,7 +14,7 @@ type gate struct {
 	maxReserved int64 // bytes of records that may be in flight (WAL-9)
 	capacity    int64 // bytes that those and the log cache may have together (LC-7)
 	// cached is the cost of the log cache, which makes room for so much that is coming; it runs under the gate's lock.
-	// pressed is told that an append waits for the cache. Neither may block.
+	// pressed is called when an append waits for the cache. Neither may block.
 	cached  func(coming int64) int64
 	pressed func()
 

@@ -35,7 +35,7 @@ func (e *Engine) Compact(ctx context.Context) error {
 	return nil
 }
 
-// compactionFailed is the error of a round, after the engine was told of one that ends it.
+// compactionFailed is the error of a round, after one that ends the engine was reported to it.
 func (e *Engine) compactionFailed(err error) error {
 	if errors.Is(err, ErrEngineFailed) {
 		e.fail(err)
@@ -69,7 +69,8 @@ func (e *Engine) startMaintenance() {
 	e.all.Go(func() { e.clean.run(e.ctx) })
 }
 
-// fenced is told by compaction that the node has a newer epoch, or that its ids are assigned elsewhere.
+// fenced is called by compaction when the node has a newer epoch, or that its ids are assigned
+// elsewhere.
 func (e *Engine) fenced(err error) { _ = e.compactionFailed(err) }
 
 // owns fails if the WAL bucket shows that another process has the node: metadata cannot tell when that one has a copy of them

@@ -66,7 +66,7 @@ func (c *checker) checkBucket(ctx context.Context) error {
 const knownLooks = 5
 
 // knownObjects returns a view and the objects that something in it refers to: those in use, those that wait for their
-// deletion, and the components of both. known is nil if they cannot be told.
+// deletion, and the components of both. known is nil if they cannot be determined.
 func (c *checker) knownObjects(ctx context.Context) (v catalog.View, known map[catalog.ObjectID]bool, err error) {
 	for range knownLooks {
 		v = c.Catalog.View()

@@ -359,7 +359,7 @@ func (o *objectReader) sweep() {
 
 // collector gathers the records of a read from one unit after the other.
 type collector struct {
-	next, end int64 // offsets: where the records go on, and where the read ends
+	next, end int64 // offsets: where the records continue, and where the read ends
 	left      int64 // bytes of payload
 	found     []Record
 }

@@ -159,7 +159,7 @@ type rebuilder struct {
 	refused       []RebuildFinding // that stop even with LeaveOut
 }
 
-// foundObject is a data object as its index tells of it.
+// foundObject is a data object as described by its index.
 type foundObject struct {
 	id         catalog.ObjectID
 	size       int64 // as metadata has it: of a composite what it links (CMP-4)

@@ -138,7 +138,7 @@ func (b *rebuilder) sortReplaced(c *choice) {
 	}
 }
 
-// tell notes what a person should know of the streams.
+// tell notes what the operator should know about the streams.
 func (b *rebuilder) tell() {
 	for _, s := range b.sortedStreams() {
 		below, first := 0, int64(-1)

@@ -118,8 +118,8 @@ type nodeLog struct {
 	streams map[catalog.StreamID]*foundLog
 }
 
-// readLog reads what a node's log tells: the epochs, where the log of the newest begins, and the records in it that are not
-// trimmed.
+// readLog reads what a node's log shows: the epochs, where the log of the newest begins, and the records in it that are
+// not trimmed.
 func (b *rebuilder) readLog(ctx context.Context, prefix WALPrefix, listed []objstore.Info) error {
 	l := &nodeLog{
 		rebuilder: b, prefix: prefix, state: catalog.NodeState{ID: prefix.Node, Slots: 1, WALEpoch: -1}, highest: -Window,

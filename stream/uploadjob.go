@@ -204,7 +204,8 @@ func (u *uploader) awaitApplied(ctx context.Context, c catalog.Commit) error {
 	return nil
 }
 
-// untilKnown asks the catalog until it answers: an answer that is not known is asked for again, with the same ids (UP-4).
+// untilKnown calls the catalog until the outcome is known: a call with an unknown outcome is repeated, with the same
+// ids (UP-4).
 func (u *uploader) untilKnown(ctx context.Context, step string, call func() error) error {
 	for try := 0; ; try++ {
 		err := call()

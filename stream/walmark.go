@@ -11,7 +11,7 @@ import (
 )
 
 // A mark is the last frame of a WAL object and says up to where the log had been acknowledged when the object's group was
-// sealed. With it a window without an object can be told from one that was never acknowledged (F-15):
+// sealed. With it a window that lost its object can be distinguished from one that was never acknowledged (F-15):
 //
 //	windows   | own, acknowledged | GONE | own, sealed when all before it was acknowledged: its mark says so |
 //

@@ -100,9 +100,9 @@ func OpenToRead(path string) (*Backend, error) {
 	return b, nil
 }
 
-// Restore makes a file that begins with the state of a snapshot: its head is the snapshot's index, and no entry is in it.
-// When it returns nil the file is whole and on disk; before, there is none. A file that is there is left alone, and the
-// error matches [fs.ErrExist].
+// Restore creates a file that begins with the state of a snapshot: its head is the snapshot's index, and it has no
+// entries. When it returns nil the file is complete and on disk; before, it does not exist. An existing file is left
+// unchanged, and the error matches [fs.ErrExist].
 func Restore(path, clusterID string, index uint64, snapshot []byte) error {
 	if _, err := os.Lstat(path); err == nil {
 		return &fs.PathError{Op: "restore", Path: path, Err: fs.ErrExist}

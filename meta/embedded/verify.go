@@ -10,10 +10,11 @@ import (
 	"github.com/tidemark-io/tidemark/meta"
 )
 
-// Verify reads the whole file and returns the first thing that is wrong with it, as a [*meta.CorruptError] that names the
+// Verify reads the whole file and returns the first problem that it finds, as a [*meta.CorruptError] that names the
 // file: a page that bbolt could not use, an item that is missing or in the wrong place, an entry or snapshot that does
-// not decode. A snapshot whose checksum fails is wrong only if the entries do not lead on from one before it (F41). A missing file is a [*meta.MissingError]. It writes nothing and takes no lock, so no other process may
-// write the file meanwhile.
+// not decode. A snapshot whose checksum fails is wrong only if the entries do not lead on from one before it (F41). A
+// missing file is a [*meta.MissingError]. It writes nothing and takes no lock, so no other process may write the file
+// meanwhile.
 func Verify(path string) error {
 	f, err := os.Open(path)
 	if os.IsNotExist(err) {
@@ -123,7 +124,7 @@ func (v *verifier) readSnapshot(it item) error {
 	return nil
 }
 
-// check compares what the bucket meta says with what is there.
+// check compares the bucket meta with the actual contents.
 func (v *verifier) check() error {
 	if !slices.Equal(v.buckets, []string{"log", "meta", "snap"}) {
 		return damaged(v.path, "bbolt file", 0, fmt.Errorf("its buckets are %q, not log, meta and snap", v.buckets))

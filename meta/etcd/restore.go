@@ -9,9 +9,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Restore makes a log that begins with the state of a snapshot: its head is the snapshot's index, and no entry is in it. When
-// it returns nil the log is there for every node; before, there is none. A log that is there is left alone, and the error
-// matches [fs.ErrExist].
+// Restore creates a log that begins with the state of a snapshot: its head is the snapshot's index, and it has no
+// entries. When it returns nil the log exists for every node; before, it does not. An existing log is left unchanged,
+// and the error matches [fs.ErrExist].
 func Restore(ctx context.Context, c Config, index uint64, data []byte) error {
 	b, err := dial(c)
 	if err != nil {

@@ -5,7 +5,7 @@ import clientv3 "go.etcd.io/etcd/client/v3"
 // Notify returns the channel that receives when the head may have moved.
 func (b *Backend) Notify() <-chan struct{} { return b.notify }
 
-// wake tells whoever waits that there may be something new.
+// wake notifies waiters that there may be new entries.
 func (b *Backend) wake() {
 	select {
 	case b.notify <- struct{}{}:

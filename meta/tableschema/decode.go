@@ -229,7 +229,7 @@ func (t Type) nameEntries() {
 	entries.Name, entries.Type.Children[0].Name, entries.Type.Children[1].Name = "entries", "key", "value"
 }
 
-// check makes sure that columns can be told apart by id and by name.
+// check ensures that columns are distinct by id and by name.
 func (s Schema) check() error {
 	if len(s.Columns) == 0 {
 		return errors.New("a schema has at least one column")

@@ -224,7 +224,7 @@ type batchDeleter struct {
 
 func (b *batchDeleter) takes(key string) bool { return b != nil && b.s3Bucket.takes(key) }
 
-// refusal is what the store says about one key; not ok if the object is not there, which is equivalent to
+// refusal is the store's error for one key; not ok if the object does not exist, which is equivalent to
 // deleted.
 func (b *batchDeleter) refusal(r types.Error) (key string, class error, ok bool) {
 	key = strings.TrimPrefix(value(r.Key), b.prefix)

@@ -26,7 +26,7 @@ type Store struct {
 	s3 *s3Bucket
 	// batch deletes many keys at once; nil where the provider has no request for that.
 	batch *batchDeleter
-	// replaces is told that uploads in parts may replace objects; nil: nobody is.
+	// replaces is called if multipart uploads may replace objects; it may be nil.
 	replaces func()
 
 	mu struct {

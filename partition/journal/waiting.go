@@ -159,7 +159,7 @@ func (w *walk) wouldContinue(file vfs.File, position, size int64, want, have []b
 	}
 	first, _, err := batch.Next(want)
 	if err != nil || w.at != position || first.BaseOffset() < w.next {
-		return fmt.Sprintf("what the journal has of it does not go on at %d%s", position, because), nil
+		return fmt.Sprintf("what the journal holds of it does not continue at %d%s", position, because), nil
 	}
 	return "", nil
 }
