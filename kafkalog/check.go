@@ -28,8 +28,7 @@ func (f Finding) String() string {
 // nothing. Appends and reads continue; truncation, syncs and Close wait.
 func (l *Log) Check() []Finding { return l.check(nil) }
 
-// check is Check. progress, if it is not nil, is called with the number of bytes of records read since its last
-// call.
+// check is Check. progress, if it is not nil, is called with the number of bytes of records read since its last call.
 func (l *Log) check(progress func(bytes int64)) []Finding {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()

@@ -38,8 +38,7 @@ type Config struct {
 	Policy Policy
 	// RetentionMs [retention.ms] is the age above which a segment may be deleted; -1 is no limit.
 	RetentionMs int64
-	// RetentionBytes [retention.bytes] is the size to retain when older segments are deleted; -1 is no
-	// limit.
+	// RetentionBytes [retention.bytes] is the size to retain when older segments are deleted; -1 is no limit.
 	RetentionBytes int64
 	// FileDeleteDelayMs [file.delete.delay.ms] is how long the files of a dropped segment stay on disk. 0 unlinks
 	// immediately.

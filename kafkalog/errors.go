@@ -223,8 +223,7 @@ func (e *OffsetMismatchError) Error() string {
 // Is reports whether target is the error's class, [ErrOffsetMismatch].
 func (e *OffsetMismatchError) Is(target error) bool { return target == ErrOffsetMismatch }
 
-// ArgumentError is an argument that is invalid in every state of the log. It is of class
-// [ErrInvalidArgument].
+// ArgumentError is an argument that is invalid in every state of the log. It is of class [ErrInvalidArgument].
 type ArgumentError struct {
 	Argument string
 	Value    int64

@@ -6,8 +6,7 @@ import "time"
 // and on the goroutine of an append: it must return quickly and must not call the log. Nothing in the package depends on
 // an event being observed.
 type Events struct {
-	// PartialBatch reports that recovery cut off a torn or corrupt tail, or what followed records that were
-	// lost.
+	// PartialBatch reports that recovery cut off a torn or corrupt tail, or what followed records that were lost.
 	PartialBatch func(PartialBatchEvent)
 	// DamagedBatch reports that recovery found damage in flushed data and left it in place.
 	DamagedBatch func(DamagedBatchEvent)
@@ -27,8 +26,7 @@ type Events struct {
 	RollFlushed func(RollFlushedEvent)
 	// Retired reports that a segment was removed from the log.
 	Retired func(RetiredEvent)
-	// FutureTimestamp reports that time retention keeps a segment because a record's timestamp lies in the
-	// future.
+	// FutureTimestamp reports that time retention keeps a segment because a record's timestamp lies in the future.
 	FutureTimestamp func(FutureTimestampEvent)
 	// Failed reports, once for each opened log, that the log refuses appends from now on.
 	Failed func(FailedEvent)

@@ -302,8 +302,7 @@ func (b *staged) readControl() error {
 	return nil
 }
 
-// enterProducer updates the producer state with the batch, which can be
-// undone.
+// enterProducer updates the producer state with the batch, which can be undone.
 func (l *Log) enterProducer(b *staged) (err error) {
 	if !b.header.HasProducer() {
 		return nil

@@ -26,12 +26,10 @@ type TimeIndexEntry struct {
 }
 
 // ReadSegmentFile walks the batches of a `.log` file from its beginning and passes each to visit, with its position
-// in bytes. Checksums are not verified; visit may call [batch.Batch.VerifyCRC]. The batch is valid until visit
-// returns.
+// in bytes. Checksums are not verified; visit may call [batch.Batch.VerifyCRC]. The batch is valid until visit returns.
 //
 // It ends without an error at the end of the file or where only zeros follow, which is preallocated space. Anything
-// else that is not a batch is a [*CorruptionError] with its position. An error of visit ends the walk and is
-// returned.
+// else that is not a batch is a [*CorruptionError] with its position. An error of visit ends the walk and is returned.
 func ReadSegmentFile(fsys vfs.FS, name string, visit func(position int64, b batch.Batch) error) error {
 	f, size, err := openForReading(fsys, name)
 	if err != nil {

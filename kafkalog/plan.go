@@ -52,8 +52,7 @@ func (l *Log) PlanRead(fetch, limit int64, maxBytes int) (*ReadPlan, error) {
 	}
 }
 
-// viewChanged reports whether a read failed because the log moved on under the view it used, so that it can be
-// retried.
+// viewChanged reports whether a read failed because the log moved on under the view it used, so that it can be retried.
 func (l *Log) viewChanged(v *view, err error) bool {
 	return v != nil && l.view.Load() != v && (errors.Is(err, ErrTruncated) || errors.Is(err, ErrClosed)) && !l.closed.Load()
 }
@@ -128,8 +127,7 @@ func (p *ReadPlan) addPart() (bool, error) {
 	return true, nil
 }
 
-// Release ends the plan. Regions and bytes that it returned stay valid. It may be called more than
-// once.
+// Release ends the plan. Regions and bytes that it returned stay valid. It may be called more than once.
 func (p *ReadPlan) Release() {
 	if p.released {
 		return

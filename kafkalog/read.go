@@ -136,8 +136,7 @@ func (l *Log) ReadRegions(fetch, limit int64, maxBytes int) (*Regions, error) {
 	}
 }
 
-// StoredBatchError gives the location of a batch that does not decode. It comes inside a
-// [*BatchError].
+// StoredBatchError gives the location of a batch that does not decode. It comes inside a [*BatchError].
 type StoredBatchError struct {
 	Path     string
 	Position int64

@@ -131,8 +131,7 @@ func (p *region) writeTo(w io.Writer, conn syscall.RawConn) (int64, error) {
 	return sent + n, err
 }
 
-// sendError distinguishes a file that became shorter, or that the device cannot read, from an error of the
-// connection.
+// sendError distinguishes a file that became shorter, or that the device cannot read, from an error of the connection.
 func (p *region) sendError(sent int64, err error) error {
 	var ofFile *fs.PathError
 	if errors.Is(err, io.ErrUnexpectedEOF) {

@@ -11,8 +11,7 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// RepairOptions say what is known about a log that is to be repaired. With the zero value nothing
-// is known.
+// RepairOptions say what is known about a log that is to be repaired. With the zero value nothing is known.
 type RepairOptions struct {
 	// Flushed is an offset below which every record is known to have been on disk, and Visible one below which readers may
 	// have seen records; such as the checkpoint files of a data directory say. A repaired log does not end below them:
@@ -68,8 +67,7 @@ type RepairStep struct {
 	Records int64
 }
 
-// Repair describes what is wrong with a log, and what would be done about it. [PlanRepair] returns
-// one.
+// Repair describes what is wrong with a log, and what would be done about it. [PlanRepair] returns one.
 type Repair struct {
 	Dir   string
 	Steps []RepairStep

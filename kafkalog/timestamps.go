@@ -16,8 +16,7 @@ type TimestampOffset struct {
 
 // OffsetForTimestamp returns the first record at or above the log start whose timestamp is at least ts (ms), and false
 // if there is none. It continues with the next segment if a segment's largest timestamp promises a record but none is
-// at or above the log start, and decodes records of any size. It does not wait for an append, and blocks on the
-// device.
+// at or above the log start, and decodes records of any size. It does not wait for an append, and blocks on the device.
 //
 // Errors are of class [ErrStorage], and [ErrInvalidBatch] for a batch that cannot be decoded.
 func (l *Log) OffsetForTimestamp(ts int64) (TimestampOffset, bool, error) {

@@ -45,8 +45,7 @@ func (l *Log) TruncateTo(offset int64) error {
 func (l *Log) truncateLocked(offset int64) error {
 	var err error
 	for err == nil && l.view.Load().active().base > offset {
-		// Each is gone permanently before the one in front of it is touched: a power cut leaves no
-		// hole.
+		// Each is gone permanently before the one in front of it is touched: a power cut leaves no hole.
 		if err = l.dropActive(); err == nil {
 			err = l.syncDir()
 		}
@@ -273,8 +272,7 @@ func (l *Log) resetLocked(offset int64) error {
 	return errors.Join(err, l.syncDir())
 }
 
-// startOver makes the one segment of an emptied log. The old files are gone permanently before the new ones
-// exist.
+// startOver makes the one segment of an emptied log. The old files are gone permanently before the new ones exist.
 func (l *Log) startOver(base int64) error {
 	if err := l.syncDir(); err != nil {
 		return err

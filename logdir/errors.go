@@ -9,8 +9,7 @@ import (
 // and this process has not finished loading them.
 var ErrNotLoaded = errors.New("logs have not all been loaded since an unclean shutdown")
 
-// VersionError says that a file has a format version that this build does not know. The file is left
-// unchanged.
+// VersionError says that a file has a format version that this build does not know. The file is left unchanged.
 type VersionError struct {
 	// File is the path.
 	File string

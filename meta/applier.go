@@ -8,8 +8,7 @@ import (
 // catchUp applies everything that is in the log, and waits for a backend that is away.
 func (p *proposer) catchUp(ctx context.Context) error { return p.retry(ctx, p.advance) }
 
-// advance applies the entries up to the head. When those are gone it continues from the newest
-// snapshot.
+// advance applies the entries up to the head. When those are gone it continues from the newest snapshot.
 func (p *proposer) advance(ctx context.Context) error {
 	head, err := p.log.backend.Head(ctx)
 	if err != nil {
@@ -123,8 +122,7 @@ func (p *proposer) settleGroup(g *group, results []Result) {
 	}
 }
 
-// settleUnknown reports to the callers that it is unknown whether their commands are in the
-// log.
+// settleUnknown reports to the callers that it is unknown whether their commands are in the log.
 func (p *proposer) settleUnknown(g *group) {
 	g.settled = true
 	for _, s := range g.shares {

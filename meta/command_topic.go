@@ -348,6 +348,5 @@ func legalTopicName(name string) bool {
 	return true
 }
 
-// collisionKey is the same for names that differ only in . and _, which Kafka's metrics cannot
-// distinguish.
+// collisionKey is the same for names that differ only in . and _, which Kafka's metrics cannot distinguish.
 func collisionKey(name string) string { return strings.ReplaceAll(name, ".", "_") }

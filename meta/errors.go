@@ -36,8 +36,7 @@ var (
 // ErrTooLarge says that one command does not fit in an entry. It was not proposed.
 var ErrTooLarge = errors.New("meta: command is too large for an entry")
 
-// FormatError says that bytes are not a well-formed entry or snapshot: torn, damaged or something else
-// entirely.
+// FormatError says that bytes are not a well-formed entry or snapshot: torn, damaged or something else entirely.
 type FormatError struct {
 	// Offset is the byte at which decoding failed.
 	Offset int

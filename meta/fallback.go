@@ -10,11 +10,9 @@ import (
 type FallbackError struct {
 	// Damage is what is wrong with the newest snapshot.
 	Damage error
-	// Older is the index of the older snapshot, 0 for none: then the log's beginning would be needed
-	// instead.
+	// Older is the index of the older snapshot, 0 for none: then the log's beginning would be needed instead.
 	Older uint64
-	// Why says what prevents a fallback: the older snapshot is damaged too, or a later entry is missing or
-	// damaged.
+	// Why says what prevents a fallback: the older snapshot is damaged too, or a later entry is missing or damaged.
 	Why error
 }
 

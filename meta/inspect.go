@@ -21,8 +21,7 @@ type Inspection struct {
 	// Snapshot is the index of the newest snapshot, of SnapshotBytes; 0 for none.
 	Snapshot      uint64
 	SnapshotBytes int
-	// State is the content of the log, as of Head, or as of the last entry before one that cannot be
-	// read.
+	// State is the content of the log, as of Head, or as of the last entry before one that cannot be read.
 	State *State
 	// Findings are what is wrong. A log without any is intact.
 	Findings []error

@@ -299,8 +299,7 @@ func (m *Member) RaiseLevel(ctx context.Context, level Level) error {
 // says which. An expired liveness key is reacquired and is no loss, as long as no other process took the node over.
 func (m *Member) Lost() <-chan struct{} { return m.lost }
 
-// Err returns why the membership was lost: a [*FencedError], or what stopped the log. It is nil
-// until then.
+// Err returns why the membership was lost: a [*FencedError], or what stopped the log. It is nil until then.
 func (m *Member) Err() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

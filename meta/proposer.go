@@ -94,8 +94,7 @@ func (p *proposer) load(ctx context.Context) error {
 	return nil
 }
 
-// run serves until ctx ends or the log cannot
-// continue.
+// run serves until ctx ends or the log cannot continue.
 func (p *proposer) run(ctx context.Context) {
 	serving, end := context.WithCancel(ctx)
 	err := p.serve(serving)
@@ -305,8 +304,7 @@ func (p *proposer) frame(g *group) ([]byte, Entry, error) {
 // errAgain asks retry for another attempt without a wait.
 var errAgain = errors.New("meta: again")
 
-// retry calls f until it succeeds or fails permanently, and waits between attempts. f must be safe to
-// repeat.
+// retry calls f until it succeeds or fails permanently, and waits between attempts. f must be safe to repeat.
 func (p *proposer) retry(ctx context.Context, f func(context.Context) error) error {
 	backoff := firstBackoff
 	for attempt := 1; ; attempt++ {

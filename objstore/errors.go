@@ -10,8 +10,7 @@ import (
 var (
 	// ErrExists is a put-if-absent, or an upload at its end, whose key is taken.
 	ErrExists = errors.New("object exists")
-	// ErrNotFound is a key without an object. A missing bucket is ErrDenied: waiting does not make it
-	// appear.
+	// ErrNotFound is a key without an object. A missing bucket is ErrDenied: waiting does not make it appear.
 	ErrNotFound = errors.New("object not found")
 	// ErrThrottled is a store that asks its callers to slow down: retry later and less often.
 	ErrThrottled = errors.New("object store is throttling")

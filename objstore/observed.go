@@ -15,8 +15,7 @@ type Events struct {
 
 // CalledEvent describes a completed call of a store.
 type CalledEvent struct {
-	// Op is the call. OpWrite is not reported separately: what it has sent is in the event of OpFinish or
-	// OpAbort.
+	// Op is the call. OpWrite is not reported separately: what it has sent is in the event of OpFinish or OpAbort.
 	Op Op
 	// Key is the object's key, in a listing its prefix, and in a delete that of the first object.
 	Key string

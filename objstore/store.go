@@ -124,8 +124,7 @@ type ListRequest struct {
 // MaxPage is the largest number of objects on a page of a listing.
 const MaxPage = 1000
 
-// Page is a part of a listing. It may hold fewer objects than requested, even none, and still not be the
-// last one.
+// Page is a part of a listing. It may hold fewer objects than requested, even none, and still not be the last one.
 type Page struct {
 	Objects []Info
 	// Next is the token of the page that follows; empty after the last one.

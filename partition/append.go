@@ -25,8 +25,7 @@ type Append struct {
 	// BaseOffset and LastOffset are the offsets that the records have.
 	BaseOffset, LastOffset int64
 
-	// AppendTime is the time that the log stamped into the records, in ms since 1970, or -1 when they keep
-	// their own.
+	// AppendTime is the time that the log stamped into the records, in ms since 1970, or -1 when they keep their own.
 	AppendTime int64
 
 	// LogStart is the log start at the time of the append.

@@ -20,8 +20,7 @@ var (
 	// ErrUnknownLeaderEpoch says that a client's leader epoch is newer than the log's.
 	ErrUnknownLeaderEpoch = errors.New("leader epoch is newer than the partition's")
 
-	// ErrNotLeader says that the log accepts no more appends because this node no longer leads it
-	// ([Log.Fence]).
+	// ErrNotLeader says that the log accepts no more appends because this node no longer leads it ([Log.Fence]).
 	ErrNotLeader = errors.New("the partition is no longer led here")
 
 	// ErrStorage says that the disk failed. An append that gets it may or may not be in the log after the next start. The

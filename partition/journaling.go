@@ -126,8 +126,7 @@ func HasJournal(fs vfs.FS, dir string) (bool, error) { return journal.Exists(fs,
 // JournalInspection is what one journal holds.
 type JournalInspection = journal.Inspection
 
-// InspectJournals reads the journals of a data directory and changes nothing. No server may be using
-// it.
+// InspectJournals reads the journals of a data directory and changes nothing. No server may be using it.
 func InspectJournals(fs vfs.FS, dir string) ([]JournalInspection, error) {
 	return journal.Inspect(fs, dir)
 }

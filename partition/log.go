@@ -337,8 +337,7 @@ func (l *Log) closeFiles() error {
 	return l.closedFiles(done)
 }
 
-// closedFiles returns the error that keeps the log from being closed
-// cleanly.
+// closedFiles returns the error that keeps the log from being closed cleanly.
 func (l *Log) closedFiles(done kafkalog.Closed) error {
 	failed := l.syncer.failure()
 	if failed == nil && done.Sync != nil {

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// MaintainerOptions are the clock and the intervals of a [Maintainer]. Zero values select Kafka's
-// defaults.
+// MaintainerOptions are the clock and the intervals of a [Maintainer]. Zero values select Kafka's defaults.
 type MaintainerOptions struct {
 	// Now is the clock whose time tasks and [Task.Due] are given; nil is time.Now. How long the maintainer waits does
 	// not depend on it: setting the clock moves no deadline.
@@ -179,8 +178,7 @@ func (t *Task) dueLocked(at time.Time) bool {
 	return t.index == 0
 }
 
-// Stop ends the task permanently. It waits for the task if it is running; a task must not stop
-// itself.
+// Stop ends the task permanently. It waits for the task if it is running; a task must not stop itself.
 func (t *Task) Stop() {
 	m := t.maintainer
 	m.mu.Lock()

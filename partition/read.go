@@ -58,8 +58,7 @@ func (r Records) failed(err error) error {
 	return err
 }
 
-// Release releases the files. The records must not be used afterwards. Releasing twice does
-// nothing.
+// Release releases the files. The records must not be used afterwards. Releasing twice does nothing.
 func (r Records) Release() {
 	if r.regions != nil {
 		r.regions.Release()

@@ -111,8 +111,7 @@ func (a *Ack) Base() int64 { return a.record.Base }
 // End is the offset behind the record's last row.
 func (a *Ack) End() int64 { return a.record.End() }
 
-// Done is closed when the record is durable, or when the engine has failed and the outcome is
-// unknown.
+// Done is closed when the record is durable, or when the engine has failed and the outcome is unknown.
 func (a *Ack) Done() <-chan struct{} { return a.done }
 
 // Err is nil if the record is durable, otherwise an error that matches [ErrWALFailed]. It may be called once Done is

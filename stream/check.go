@@ -84,8 +84,7 @@ const (
 	FoundFutureEpoch FindingKind = "epoch of the future"
 	// FoundLeftover is an object of an epoch that ended and is committed: [Waste].
 	FoundLeftover FindingKind = "leftover of an old epoch"
-	// FoundSalvaged is an object that a recovery kept of a damaged log: [Waste], see
-	// [SalvagedLogs].
+	// FoundSalvaged is an object that a recovery kept of a damaged log: [Waste], see [SalvagedLogs].
 	FoundSalvaged FindingKind = "kept of a damaged log"
 	// FoundBadWAL is an object of a log whose header or frames are not what was written (WOB-1 to WOB-3, FRM-2).
 	FoundBadWAL FindingKind = "bad WAL object"

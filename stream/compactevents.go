@@ -42,8 +42,7 @@ type CompactedEvent struct {
 type CleanedEvent struct {
 	// Expired is how many reserved ids were released.
 	Expired int
-	// Deleted is how many objects were deleted, and Failed how many could not be deleted and will be
-	// retried.
+	// Deleted is how many objects were deleted, and Failed how many could not be deleted and will be retried.
 	Deleted, Failed int
 	// Err is why the first of them failed; nil if none did.
 	Err  error

@@ -16,8 +16,7 @@ import (
 // (CP-9).
 var errUncovered = errors.New("compaction would lose data")
 
-// errLeftOut is a source that turned out to be damaged. It was reported, and is left out of the next
-// plan.
+// errLeftOut is a source that turned out to be damaged. It was reported, and is left out of the next plan.
 var errLeftOut = errors.New("a source of the compaction is damaged")
 
 // carryOut writes what a plan says and commits it: all of it, or nothing (CP-7 to CP-10). It is not an error when

@@ -18,8 +18,7 @@ import (
 //	                                                                    |
 //	Fetch  <-- log cache, block cache, data objects <-- catalog <-- uploader --> trim and delete of the WAL
 //
-// It is safe for concurrent use. An engine that has failed acknowledges nothing any more, see
-// [Engine.Err].
+// It is safe for concurrent use. An engine that has failed acknowledges nothing any more, see [Engine.Err].
 type Engine struct {
 	options Options
 	node    catalog.Node
@@ -254,8 +253,7 @@ func (e *Engine) closeCleanly(ctx context.Context) error {
 	}
 }
 
-// stop ends the goroutines, and fails what is still in
-// flight.
+// stop ends the goroutines, and fails what is still in flight.
 func (e *Engine) stop() {
 	e.fail(fmt.Errorf("%w: the engine", ErrClosed))
 	e.cancel()

@@ -16,8 +16,7 @@ type Events struct {
 	Recovered func(RecoveredEvent)
 	// Acknowledged reports that a WAL object, and all before it, is stored.
 	Acknowledged func(AcknowledgedEvent)
-	// PutRetried reports that the outcome of a PUT of the WAL is unknown, and that it will be
-	// retried.
+	// PutRetried reports that the outcome of a PUT of the WAL is unknown, and that it will be retried.
 	PutRetried func(PutRetriedEvent)
 	// WALDeleted reports WAL objects that were covered and have been deleted.
 	WALDeleted func(WALDeletedEvent)
@@ -27,8 +26,7 @@ type Events struct {
 	// retried.
 	Uploaded      func(UploadedEvent)
 	UploadRetried func(UploadRetriedEvent)
-	// ReadRetried reports that the data store failed temporarily during a read, which will be
-	// retried.
+	// ReadRetried reports that the data store failed temporarily during a read, which will be retried.
 	ReadRetried func(StoreRetriedEvent)
 	// Compacted reports a commit that replaced objects by others. CompactionRetried reports that a call of the data
 	// store will be retried, CompactionFailed a round that will be retried, or an object that was found to be damaged

@@ -7,8 +7,7 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// Errors that calls of an [Engine] and its streams return, besides those of the stores and of the
-// catalog.
+// Errors that calls of an [Engine] and its streams return, besides those of the stores and of the catalog.
 var (
 	// ErrWALFailed is a log that acknowledges nothing any more (WAL-11). The outcome of unacknowledged appends is
 	// unknown: recovery may find them, and their offsets are not reused. The engine must be closed and reopened under a

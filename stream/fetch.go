@@ -23,8 +23,7 @@ type FetchRequest struct {
 	// MaxBytes bounds the payload returned, in bytes, but the first record is always included (STR-3).
 	MaxBytes int
 	Bound    Bound
-	// Fast makes Fetch return [ErrWouldBlock], and start nothing, if the records are not in memory
-	// (RD-3).
+	// Fast makes Fetch return [ErrWouldBlock], and start nothing, if the records are not in memory (RD-3).
 	Fast bool
 }
 

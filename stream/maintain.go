@@ -69,8 +69,7 @@ func (e *Engine) startMaintenance() {
 	e.all.Go(func() { e.clean.run(e.ctx) })
 }
 
-// fenced is called by compaction when the node has a newer epoch, or that its ids are assigned
-// elsewhere.
+// fenced is called by compaction when the node has a newer epoch, or that its ids are assigned elsewhere.
 func (e *Engine) fenced(err error) { _ = e.compactionFailed(err) }
 
 // owns fails if the WAL bucket shows that another process has the node: metadata cannot tell when that one has a copy of them

@@ -52,8 +52,7 @@ type Options struct {
 
 // Config holds the settings of an [Engine], as in section 11 of the specification. Sizes are in bytes.
 type Config struct {
-	// WALBatchBytes is the maximum length of the frames of one WAL object, unless it is a single
-	// frame.
+	// WALBatchBytes is the maximum length of the frames of one WAL object, unless it is a single frame.
 	WALBatchBytes int
 	// WALBatchInterval is the minimum time between two WAL objects, unless they are full. An idle log does not wait.
 	// With 0 the next object is sent when the previous one is stored: the lowest latency, and as many requests as the

@@ -95,8 +95,7 @@ func (s *patientStore) Create(ctx context.Context, key string) (u objstore.Uploa
 	return u, err
 }
 
-// do makes a call until it succeeds, fails permanently, or the patience or the context is at its
-// end.
+// do makes a call until it succeeds, fails permanently, or the patience or the context is at its end.
 func (s *patientStore) do(ctx context.Context, op objstore.Op, key string, call func() error) error {
 	for try := 0; ; try++ {
 		if err := s.waitForStore(ctx); err != nil {

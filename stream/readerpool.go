@@ -45,8 +45,7 @@ func (p *readerPool) take(id catalog.StreamID, start int64) *seqReader {
 	return p.removeLocked(there[len(there)-1])
 }
 
-// put keeps a reader for the read that continues where it stopped. It returns the one that had to make room, or
-// nil.
+// put keeps a reader for the read that continues where it stopped. It returns the one that had to make room, or nil.
 func (p *readerPool) put(s *seqReader) (surplus *seqReader) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -24,13 +24,11 @@ type RebuildOptions struct {
 	Node catalog.NodeID
 	// LeaveOut continues without what is damaged or unclear: see [RebuildFinding.Stops].
 	LeaveOut bool
-	// Progress is called with how many of all data objects have been read, by one goroutine at a time. May be
-	// nil.
+	// Progress is called with how many of all data objects have been read, by one goroutine at a time. May be nil.
 	Progress func(done, total int)
 }
 
-// Rebuilt is metadata of streams as derived from the objects of a bucket. It has not been written
-// anywhere.
+// Rebuilt is metadata of streams as derived from the objects of a bucket. It has not been written anywhere.
 //
 // Every acknowledged record that was not trimmed is in it, or in a log that [Open] and [Engine.Failover] recover from
 // it: the streams that continue in such a log are open on its node. What no object shows is not in it, and the choice

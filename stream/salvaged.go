@@ -61,8 +61,7 @@ func (l *SalvagedLog) add(info objstore.Info) {
 	}
 }
 
-// Drop removes the objects that were found, permanently. After an error some may be left; it may be called
-// again.
+// Drop removes the objects that were found, permanently. After an error some may be left; it may be called again.
 func (l SalvagedLog) Drop(ctx context.Context, store objstore.Store) error {
 	return deleteAll(ctx, store, l.keys)
 }

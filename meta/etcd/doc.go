@@ -4,6 +4,5 @@
 // a majority of its members before it returns. All reads are linearizable. A watch only wakes up waiters: the log is
 // always read by index, so lost, late or repeated events make no difference. Expiring keys are attached to leases.
 //
-// The keys are drawn in keys.go. etcd 3.4 or later is required; the user needs access only to a namespace of
-// its own.
+// The keys are drawn in keys.go. etcd 3.4 or later is required; the user needs access only to a namespace of its own.
 package etcd

@@ -244,8 +244,7 @@ func (b *Backend) Read(ctx context.Context, from uint64, limit int) ([][]byte, e
 	return entries, nil
 }
 
-// Close releases all claims and closes the
-// connections.
+// Close releases all claims and closes the connections.
 func (b *Backend) Close() error {
 	if b.life.Err() != nil {
 		return nil

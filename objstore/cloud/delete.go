@@ -224,8 +224,7 @@ type batchDeleter struct {
 
 func (b *batchDeleter) takes(key string) bool { return b != nil && b.s3Bucket.takes(key) }
 
-// refusal is the store's error for one key; not ok if the object does not exist, which is equivalent to
-// deleted.
+// refusal is the store's error for one key; not ok if the object does not exist, which is equivalent to deleted.
 func (b *batchDeleter) refusal(r types.Error) (key string, class error, ok bool) {
 	key = strings.TrimPrefix(value(r.Key), b.prefix)
 	code := value(r.Code)

@@ -53,7 +53,7 @@ type Replayed struct {
 	Rounds  bool  // there was a journal with rounds
 	Files   int   // that the journal has records of
 	Written int   // those among them that had lost some
-	Bytes   int64 // put back
+	Bytes   int64 // restored
 
 	// Kept is where the journal is now if it was not restored completely, since nothing else may hold the rest.
 	// Otherwise it is empty.

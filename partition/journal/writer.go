@@ -32,8 +32,7 @@ type Options struct {
 
 // Writer adds rounds to a journal. One goroutine at a time uses it, except that any may call [Writer.Free].
 //
-// The file is created with the first round. It must not exist before: [Replay] and [Remove] ensure
-// that.
+// The file is created with the first round. It must not exist before: [Replay] and [Remove] ensure that.
 type Writer struct {
 	fs       vfs.FS
 	name     string
@@ -150,8 +149,7 @@ func (w *Writer) Add(e Entry, length int, appendRecords func(dst []byte) ([]byte
 	return nil
 }
 
-// EntrySize returns how many bytes of a round an entry with the given number of bytes of records
-// takes.
+// EntrySize returns how many bytes of a round an entry with the given number of bytes of records takes.
 func EntrySize(records int64) int64 { return entryHeaderSize + records }
 
 // keptRound is how large a round's memory may be to be kept for the next.

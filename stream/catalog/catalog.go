@@ -97,8 +97,7 @@ type Catalog interface {
 	// ExpirePrepared marks expired prepared ids as destroyed, and returns how many (MD-11).
 	ExpirePrepared(ctx context.Context) (int, error)
 
-	// CleanDestroyed forgets destroyed objects whose bytes have been removed, and returns how many it knew
-	// (MD-13).
+	// CleanDestroyed forgets destroyed objects whose bytes have been removed, and returns how many it knew (MD-13).
 	CleanDestroyed(ctx context.Context, ids ...ObjectID) (int, error)
 }
 

@@ -32,10 +32,8 @@ var (
 	ErrInvalidArgument = errors.New("invalid argument")
 )
 
-// ErrUnavailable is metadata that cannot be reached. The request may have been applied, or may be applied
-// later.
+// ErrUnavailable is metadata that cannot be reached. The request may have been applied, or may be applied later.
 var ErrUnavailable = errors.New("metadata is not available")
 
-// ErrTooLarge is a call that does not fit into one change of the metadata. Nothing was done; a smaller one may
-// succeed.
+// ErrTooLarge is a call that does not fit into one change of the metadata. Nothing was done; a smaller one may succeed.
 var ErrTooLarge = errors.New("too large for one change of the metadata")
