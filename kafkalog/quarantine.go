@@ -9,8 +9,8 @@ import (
 	"github.com/tidemark-io/tidemark/internal/quarantine"
 )
 
-// Before Open rebuilds a damaged file it keeps a copy, in the directory `quarantine` of the log's own, for who wants to
-// know what happened. Kafka takes no notice of a directory there.
+// Before Open rebuilds a damaged file it keeps a copy, in the directory `quarantine` of the log's own, for whoever
+// wants to know what happened. Kafka ignores a directory there.
 //
 // Index files of records are not among it: each of their entries can be had from the records, and after a crash they are
 // rebuilt without being looked at.

@@ -12,12 +12,13 @@ import (
 )
 
 // A transaction ends with a marker, a batch of 78 bytes that may be among what is lost. Without it the transaction stays open:
-// readers of committed records wait before it for ever, and the next marker of its producer ends it together with another one.
+// readers of committed records wait before it forever, and the next marker of its producer ends it together with
+// another one.
 //
 // What stood there is known if the index of aborted transactions says so, or if a snapshot of the producers behind the damage
 // says that the transaction had ended, or that index that the next one had begun, and the index was durable then, so that it was
-// committed. Such a marker is restored where it was. Of the others nobody knows; who runs the log decides what becomes
-// of them.
+// committed. Such a marker is restored where it was. The outcome of the others is unknown; whoever runs the log decides
+// what happens to them.
 //
 // A snapshot is written once everything before it is durable, but not by a Kafka broker: that rolls with a snapshot on disk, and
 // syncs the segment and its index of aborted transactions after that. A power cut in between leaves an abort that looks like a commit.

@@ -22,7 +22,7 @@ type Backend interface {
 	Head(ctx context.Context) (uint64, error)
 
 	// Append stores an entry at index if the head is index-1, and moves the head, in one atomic step (B1). Once it
-	// returns nil the entry is durable (B2) and every reader of this log sees it at this index for ever (B3).
+	// returns nil the entry is durable (B2) and every reader of this log sees it at this index forever (B3).
 	// [ErrConflict]: the head was elsewhere, also when index was truncated long ago (B10). [ErrOutcomeUnknown]: reading
 	// the index shows it, once it has an entry (B4); appending the same bytes at the same index again is safe. The
 	// entry is not retained.

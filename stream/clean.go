@@ -60,8 +60,8 @@ func (c *cleaner) run(ctx context.Context) {
 	}
 }
 
-// round gives up ids whose time has passed and deletes objects whose grace is over (GC-2). Objects that cannot be deleted
-// are told of in the event and are no error.
+// round releases expired ids and deletes objects whose grace period is over (GC-2). Objects that cannot be deleted are
+// reported in the event and are not an error.
 func (c *cleaner) round(ctx context.Context) (CleanedEvent, error) {
 	var done CleanedEvent
 	err := c.turn.take(ctx)

@@ -69,8 +69,8 @@ func (d *damagedObjects) count() int {
 	return d.notes
 }
 
-// noteDamaged reports whether an error says that an object is damaged, or gone though it is in use: it is left out for a
-// while then, and told.
+// noteDamaged reports whether an error says that an object is damaged, or missing although it is in use: it is then
+// excluded for a while, and reported.
 func (c *compactor) noteDamaged(id catalog.ObjectID, err error) bool {
 	var version *VersionError
 	if !errors.Is(err, ErrCorrupt) && !errors.As(err, &version) && !errors.Is(err, objstore.ErrNotFound) {

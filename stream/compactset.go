@@ -131,8 +131,8 @@ func filterRanges(ranges []catalog.Range, live liveFrom) []catalog.Range {
 	return kept
 }
 
-// loadSets reads the indexes of objects, as many as may be held. Objects without live ranges are not read. Those that are
-// damaged are left out for a while, and told.
+// loadSets reads the indexes of objects, as many as may be held. Objects without live ranges are not read. Those that
+// are damaged are excluded for a while, and reported.
 func (c *compactor) loadSets(
 	ctx context.Context, v catalog.View, sets []catalog.StreamSetState,
 ) (objects []planObject, left bool, err error) {

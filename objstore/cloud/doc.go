@@ -22,17 +22,17 @@
 //	                              as gocloud.dev has them
 //
 // Many stores other than AWS refuse the checksum headers that the AWS library sends by default, hence their defaults with
-// an endpoint. Where when_supported is in force [Store.Get] holds the bytes against the checksum that S3 keeps.
+// an endpoint. With when_supported, [Store.Get] verifies the bytes against the checksum that S3 keeps.
 //
 // [Store.Delete] sends the request that deletes 1,000 keys, with the Content-MD5 header where when_required is in
 // force. A store without it is recognised by its response, and gets one request per key from then on.
 //
-// [Store.PutIfAbsent] is one PUT with If-None-Match, whatever the size. [Store.Create] has an upload in parts finished under the
-// same condition (CompleteMultipartUpload). AWS honours it; some S3-compatible stores do not support it there, and
-// replace the object at the key. So the first call tests this, with an object of its own under [objstore.ProbePrefix];
-// where it was replaced, or the request refused for what it is, [Options.Replaces] is told, and every upload looks at
-// its key right before it is finished. An object that comes between that look and the end, which is as long as the last
-// part takes, is replaced there.
+// [Store.PutIfAbsent] is one PUT with If-None-Match, whatever the size. [Store.Create] finishes a multipart upload
+// under the same condition (CompleteMultipartUpload). AWS honours it; some S3-compatible stores do not support it
+// there, and replace the object at the key. So the first call tests this, with an object of its own under
+// [objstore.ProbePrefix]; if it was replaced, or the request refused as unsupported, [Options.Replaces] is called, and
+// every upload checks its key immediately before it is finished. An object created between that check and the end,
+// which is as long as the last part takes, is then replaced.
 //
 // # Google Cloud Storage and Azure
 //

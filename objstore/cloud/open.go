@@ -27,7 +27,7 @@ type Options struct {
 	PartBytes int
 	// Replaces is called, once, if a multipart upload to the store may replace an object that appears while it is sent,
 	// as described in the package documentation. It is called by the first call of [Store.Create], and must not block.
-	// Nil: nobody is told.
+	// May be nil.
 	Replaces func()
 }
 
