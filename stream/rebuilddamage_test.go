@@ -88,7 +88,7 @@ func TestALogThatBeganBehindACleanCloseIsUnproved(t *testing.T) {
 	w.fence(5, 5, 4*Window, 6)
 	w.log(5, 7, 9*Window, row(1, 1, 2))
 	_, err := Rebuild(t.Context(), w.options(false))
-	require.ErrorContains(t, err, "goes on behind a gap, from 2 to 3")
+	require.ErrorContains(t, err, "continues after a gap, from 2 to 3")
 }
 
 // TestF15_ALogWhoseFirstObjectIsLostIsNotRebuiltSilently: nobody knows where it began, but the lowest object that is left was
