@@ -315,6 +315,10 @@ func TestFencesOfANodeThatNeverComesBackAreRemovedByALaterHolderOfTheLease(t *te
 		require.NoError(t, err)
 	}
 	write(t, second.engine)
+	until(t, first, func(s *meta.State) bool { // otherwise it may not know yet that there is a log
+		node, _ := s.Node(2)
+		return node.WALEpoch >= 0
+	})
 	second.kill(t, faults)
 	until(t, first, tookOver(2))
 	first.stop(t)
