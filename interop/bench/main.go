@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -31,7 +32,7 @@ const allParts = "throughput,endtoend,cold,starts"
 func (o options) has(part string) bool { return slices.Contains(strings.Split(o.parts, ","), part) }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
