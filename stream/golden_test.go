@@ -83,6 +83,19 @@ func TestGoldenFence(t *testing.T) {
 	require.True(t, frames[0].Record.IsSentinel())
 }
 
+func TestGoldenMark(t *testing.T) {
+	want := golden(t, "mark")
+	require.Len(t, want, markSize)
+	require.Equal(t, want, AppendFrame(nil, 201326592, walMark(134217728)))
+	got, rest, err := DecodeFrame("k", 201326592, want)
+	require.NoError(t, err)
+	require.Empty(t, rest)
+	require.Equal(t, walMark(134217728), Record{
+		Stream: got.Record.Stream, Epoch: got.Record.Epoch, Base: got.Record.Base, Count: got.Record.Count,
+	})
+	require.True(t, got.Record.IsMark())
+}
+
 func TestGoldenWALKey(t *testing.T) {
 	prefix := WALPrefix{Cluster: "tm-1", Node: 5}
 	key := "E4DA3B7FBBCE2345D7772B0674A318D5/_kafka_tm-1/5/12/wal/134217728-201326592"
