@@ -307,3 +307,35 @@ func TestAFaultOfTheLogicEndsTheShardAndNotTheServer(t *testing.T) {
 	require.Equal(t, int64(1), fetched(t, r.runner.Submit(fetchOf("g", 0))))
 	require.ErrorContains(t, r.events.ended[0].Err, "a fault")
 }
+
+func TestAFaultLeavesNoRequestUnanswered(t *testing.T) {
+	reached, release := make(chan struct{}), make(chan struct{})
+	looks := 0
+	r := newRig(t, []*memLog{newMemLog()}, func(o *runner.Options) {
+		o.Groups.TopicExists = func(string, [16]byte) bool {
+			looks++
+			switch looks {
+			case 1:
+				close(reached)
+				<-release
+			case 2:
+				panic("a fault")
+			}
+			return true
+		}
+	})
+	require.NoError(t, r.commit("g", 0, 1))
+	held := r.runner.Submit(&coordinator.Fetch{Group: "g", All: true})
+	<-reached
+	var behind []*runner.Call // taken together, and the first of them does not come back
+	for range 3 {
+		behind = append(behind, r.runner.Submit(&coordinator.Fetch{Group: "g", All: true}))
+	}
+	close(release)
+	require.NoError(t, wait[*coordinator.FetchAnswer](t, held).Err)
+	for _, c := range behind {
+		require.ErrorIs(t, wait[*coordinator.FetchAnswer](t, c).Err, coordinator.ErrNotCoordinator)
+	}
+	r.ready("g")
+	require.Equal(t, int64(1), fetched(t, r.runner.Submit(fetchOf("g", 0))))
+}

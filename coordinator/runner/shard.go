@@ -163,13 +163,8 @@ func (s *shard) serve() error {
 		select {
 		case <-s.news:
 			calls, stop := s.take()
-			for i, c := range calls {
-				s.ticket++
-				s.waiting[s.ticket] = c
-				if err := s.advance(s.groups.Handle(s.nowMs(), s.ticket, c.request)); err != nil {
-					refuseAll(calls[i+1:], coordinator.ErrNotCoordinator)
-					return err
-				}
+			if err := s.handle(calls); err != nil {
+				return err
 			}
 			if stop {
 				return nil
@@ -187,6 +182,22 @@ func (s *shard) serve() error {
 			return err
 		}
 	}
+}
+
+// handle hands requests to the groups, in order. All of them wait from the start, so that finish answers those that were not
+// reached, whatever ended the shard before.
+func (s *shard) handle(calls []*Call) error {
+	first := s.ticket + 1
+	for _, c := range calls {
+		s.ticket++
+		s.waiting[s.ticket] = c
+	}
+	for i, c := range calls {
+		if err := s.advance(s.groups.Handle(s.nowMs(), first+coordinator.Ticket(i), c.request)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // arm sets the timer to the next deadline of the groups; without one it does not run.
@@ -349,6 +360,7 @@ func (s *shard) finish(failed error) {
 	why := coordinator.ErrNotAvailable
 	if failed != nil {
 		why = coordinator.ErrNotCoordinator
+		refuseAll(s.leave(), why) // before anything is answered: whoever asks again because of the answer finds the next shard
 	}
 	s.release(s.groups.Abandon(why))
 	for failed == nil && len(s.flying) > 0 {
@@ -362,12 +374,17 @@ func (s *shard) finish(failed error) {
 	for _, c := range s.waiting { // their answers rest on what may not be there
 		c.refuse(coordinator.ErrNotCoordinator)
 	}
+	refuseAll(s.leave(), why)
+}
+
+// leave makes way for another shard, which waits until this one's goroutine has ended. It returns the requests that were
+// not taken.
+func (s *shard) leave() []*Call {
 	s.mu.Lock()
-	s.mu.state = over
+	defer s.mu.Unlock()
 	calls := s.mu.queue
-	s.mu.queue = nil
-	s.mu.Unlock()
-	refuseAll(calls, why)
+	s.mu.state, s.mu.queue = over, nil
+	return calls
 }
 
 func (c *Call) refuse(err error) {
