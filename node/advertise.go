@@ -11,11 +11,11 @@ import (
 	"github.com/tidemark-io/tidemark/broker"
 )
 
-// kafkaListeners is the Kafka listeners of a node, in the order of its configuration. They do not change once clients are
-// served.
+// kafkaListeners are the Kafka listeners of a node, in the order of its configuration. They do not change once clients
+// are served.
 type kafkaListeners []KafkaListener
 
-// String is the addresses that are listened on.
+// String lists the bound addresses.
 func (ls kafkaListeners) String() string {
 	var text []string
 	for _, l := range ls {
@@ -24,7 +24,7 @@ func (ls kafkaListeners) String() string {
 	return strings.Join(text, ",")
 }
 
-// named writes something of each listener as Kafka's settings do: with the name of the listener, which there must differ.
+// named joins something about each listener in the form of Kafka's settings, NAME://VALUE, where names must be unique.
 func (ls kafkaListeners) named(of func(KafkaListener) string) string {
 	var text []string
 	for i, l := range ls {
@@ -37,16 +37,16 @@ func (ls kafkaListeners) named(of func(KafkaListener) string) string {
 	return strings.Join(text, ",")
 }
 
-// advertisedText is what a listener tells, without a host where that depends on the client.
+// advertisedText is the address that a listener advertises, without a host where that depends on the client.
 func (l KafkaListener) advertisedText() string {
 	if l.Advertised != "" {
 		return l.Advertised
 	}
-	_, port, _ := net.SplitHostPort(l.Addr.String()) // it listens on all addresses of a network
+	_, port, _ := net.SplitHostPort(l.Addr.String()) // bound to every address of the machine
 	return ":" + port
 }
 
-// advertised is the address that a client is told: that of the listener it came in on, or the one that it connected to.
+// advertised returns the address to give a client: the one its listener advertises, or the one it connected to.
 func (ls kafkaListeners) advertised(via broker.Via) (host string, port int32) {
 	told := via.Local.String()
 	for _, l := range ls {
@@ -56,7 +56,7 @@ func (ls kafkaListeners) advertised(via broker.Via) (host string, port int32) {
 	}
 	host, text, err := net.SplitHostPort(told)
 	if err != nil {
-		return told, 0 // no address of a network
+		return told, 0 // not a network address
 	}
 	number, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
@@ -65,10 +65,10 @@ func (ls kafkaListeners) advertised(via broker.Via) (host string, port int32) {
 	return unmapped(host), int32(number)
 }
 
-// warnOfLoopback adds a warning to events when a client on another machine is told a loopback address, once for each listener:
-// a beginner's mistake with containers.
+// warnOfLoopback wraps events to log a warning, once for each listener, when a client on another machine is given a
+// loopback address: a common mistake with containers.
 func (ls kafkaListeners) warnOfLoopback(next broker.Events, log *slog.Logger) broker.Events {
-	tells := map[string]string{} // what a listener tells that only this machine can reach
+	tells := map[string]string{} // loopback addresses that listeners advertise
 	for _, l := range ls {
 		if host, _, err := net.SplitHostPort(l.Advertised); err == nil && isLoopback(host) {
 			tells[l.Addr.String()] = l.Advertised
@@ -77,7 +77,7 @@ func (ls kafkaListeners) warnOfLoopback(next broker.Events, log *slog.Logger) br
 	if len(tells) == 0 {
 		return next
 	}
-	var said sync.Map // the listeners that it was said of
+	var said sync.Map // listeners already warned about
 	opened := next.ConnectionOpened
 	next.ConnectionOpened = func(c broker.Connection) {
 		opened(c)
@@ -95,19 +95,19 @@ func (ls kafkaListeners) warnOfLoopback(next broker.Events, log *slog.Logger) br
 	return next
 }
 
-// isLoopback reports whether a host stands for the machine of whoever looks it up.
+// isLoopback reports whether a host means the machine that resolves it.
 func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
-// isLocal reports whether a connection comes from this machine by loopback, or not from a network at all.
+// isLocal reports whether a connection comes from this machine over loopback, or does not come over a network at all.
 func isLocal(remote net.Addr) bool {
 	tcp, ok := remote.(*net.TCPAddr)
 	return !ok || tcp.IP.IsLoopback()
 }
 
-// unmapped turns an IPv4 address that a listener for both families reports in its IPv6 form into a plain one.
+// unmapped returns the plain form of an IPv4 address that a dual-stack listener reports as IPv6.
 func unmapped(host string) string {
 	if ip, err := netip.ParseAddr(host); err == nil && ip.Is4In6() {
 		return ip.Unmap().String()
@@ -115,8 +115,8 @@ func unmapped(host string) string {
 	return host
 }
 
-// advertisedBy is the HOST:PORT that a listener which is bound to an address tells its clients; empty: the address that
-// they have connected to.
+// advertisedBy returns the HOST:PORT that a listener bound to an address advertises. Empty means the address that the
+// client connected to.
 func advertisedBy(l Listener, bound net.Addr) string {
 	boundHost, boundPort, err := net.SplitHostPort(bound.String())
 	if err != nil {

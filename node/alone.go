@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// NotAloneError says that another node lives in the cluster. A topic's records are on the disk of one node, and this version
-// cannot record which one: two nodes would both serve the topic.
+// NotAloneError says that the cluster has another live node. A topic's records are on one node's disk, and this version
+// does not record which: two nodes would both serve the topic.
 type NotAloneError struct {
 	Node, Other int32
-	Address     string // of the other one, if it says so
+	Address     string // of the other node, if known
 }
 
 func (e *NotAloneError) Error() string {
@@ -17,7 +17,7 @@ func (e *NotAloneError) Error() string {
 		"before you start node %d", e.Other, e.Node)
 }
 
-// RecordsElsewhereError says that the metadata log has topics and that the data directory is new.
+// RecordsElsewhereError says that the metadata log has topics but the data directory is new.
 type RecordsElsewhereError struct {
 	Metadata, DataDir string
 	Topics            int
@@ -28,7 +28,7 @@ func (e *RecordsElsewhereError) Error() string {
 		"node with that one", e.DataDir, e.Metadata, e.Topics)
 }
 
-// checkRecordsAreHere refuses to start every topic empty in a data directory that is not the cluster's.
+// checkRecordsAreHere refuses a data directory that is not the cluster's, in which every topic would start empty.
 func (n *Node) checkRecordsAreHere(metadata string) error {
 	topics := n.meta.View().TopicCount()
 	if topics == 0 || n.data.used() {
@@ -37,8 +37,8 @@ func (n *Node) checkRecordsAreHere(metadata string) error {
 	return &RecordsElsewhereError{Metadata: metadata, DataDir: n.config.DataDir, Topics: topics}
 }
 
-// checkAlone makes sure that no other node lives. If two start at the same time, each sees the other, because both have their
-// liveness keys by then.
+// checkAlone makes sure that no other node is alive. If two start at the same time, each sees the other, because both
+// have written their liveness keys by then.
 func (n *Node) checkAlone(ctx context.Context) error {
 	live, err := n.meta.Live(ctx)
 	if err != nil {

@@ -21,7 +21,7 @@ func (b backend) ClusterID() string { return b.n.clusterID }
 // NodeID is this node's id.
 func (b backend) NodeID() int32 { return b.n.config.NodeID }
 
-// Nodes is this node, under the address that clients are told.
+// Nodes returns this node, under the address that the client should use.
 func (b backend) Nodes(via broker.Via) []broker.Node {
 	host, port := b.n.kafka.advertised(via)
 	return []broker.Node{{ID: b.n.config.NodeID, Host: host, Port: port, Rack: b.n.config.Rack}}
@@ -42,10 +42,10 @@ func (b backend) ResolveConfig(name string, overrides map[string]string) (topicc
 	return b.n.catalog.resolve(name, overrides)
 }
 
-// changesAtOnce is how many topics of one request are created or deleted at the same time.
+// changesAtOnce is how many topics of one request are changed at the same time.
 const changesAtOnce = 8
 
-// CreateTopics creates each topic to its end, even if ctx ends first.
+// CreateTopics carries each creation through, even if ctx ends first.
 func (b backend) CreateTopics(ctx context.Context, topics []broker.CreateTopic) []error {
 	return b.n.change(ctx, len(topics), func(i int) error {
 		t := topics[i]
@@ -56,17 +56,17 @@ func (b backend) CreateTopics(ctx context.Context, topics []broker.CreateTopic) 
 	})
 }
 
-// DeleteTopics deletes each topic to its end, even if ctx ends first.
+// DeleteTopics carries each deletion through, even if ctx ends first.
 func (b backend) DeleteTopics(ctx context.Context, topics []broker.TopicID) []error {
 	return b.n.change(ctx, len(topics), func(i int) error { return b.n.deleteTopic(topics[i]) })
 }
 
-// CreatePartitions adds to each topic to the end, even if ctx ends first.
+// CreatePartitions carries each addition through, even if ctx ends first.
 func (b backend) CreatePartitions(ctx context.Context, topics []broker.CreatePartitions) []error {
 	return b.n.change(ctx, len(topics), func(i int) error { return b.n.createPartitions(topics[i]) })
 }
 
-// SetTopicConfigs changes each topic to its end, even if ctx ends first.
+// SetTopicConfigs carries each change through, even if ctx ends first.
 func (b backend) SetTopicConfigs(ctx context.Context, topics []broker.SetTopicConfigs) []error {
 	return b.n.change(ctx, len(topics), func(i int) error { return b.n.setTopicConfigs(topics[i]) })
 }
@@ -74,25 +74,25 @@ func (b backend) SetTopicConfigs(ctx context.Context, topics []broker.SetTopicCo
 // LogDirs is the one data directory.
 func (b backend) LogDirs() []broker.LogDir { return []broker.LogDir{b.n.logDir()} }
 
-// ServerConfigs is what the node was told.
+// ServerConfigs are the settings that the node was started with.
 func (b backend) ServerConfigs() []broker.ServerConfig { return b.n.settings() }
 
-// NodeConfigs is what was set while the node ran.
+// NodeConfigs are the settings that were changed while the node ran.
 func (b backend) NodeConfigs() broker.NodeConfigs { return *b.n.catalog.nodes.Load() }
 
-// SetNodeConfigs makes the change to its end, even if ctx ends first.
+// SetNodeConfigs carries the change through, even if ctx ends first.
 func (b backend) SetNodeConfigs(ctx context.Context, c broker.SetNodeConfigs) error {
 	return b.n.change(ctx, 1, func(int) error { return b.n.setNodeConfigs(c) })[0]
 }
 
-// NextProducerID hands out an id.
+// NextProducerID assigns an id.
 func (b backend) NextProducerID(ctx context.Context) (int64, error) {
 	id, err := b.n.producerIDs.take(ctx)
 	return id, b.n.told(err)
 }
 
-// change makes several changes of topics and returns what became of each. A change that has begun is carried through:
-// when ctx ends first, its error is ctx's and the change goes on.
+// change runs several changes of topics and returns the outcome of each. A change that has begun is carried through: if
+// ctx ends first, change returns ctx's error and the work continues.
 func (n *Node) change(ctx context.Context, count int, f func(i int) error) []error {
 	var mu sync.Mutex
 	errs := make([]error, count)

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// background is the goroutines that finish what a caller no longer waits for. They end by themselves, soon after the
-// node's life has ended.
+// background runs work that no caller waits for any longer. Its goroutines end on their own, soon after the node's life
+// has ended.
 type background struct {
 	mu      sync.Mutex
 	stopped bool
@@ -38,7 +38,7 @@ func (b *background) done() {
 	}
 }
 
-// stop lets nothing new begin and waits for what runs, or for the end of ctx.
+// stop refuses new work and waits for what is running, or for the end of ctx.
 func (b *background) stop(ctx context.Context) error {
 	b.mu.Lock()
 	if !b.stopped {

@@ -28,12 +28,12 @@ func (e *NoServerError) Error() string {
 	return fmt.Sprintf("no server answers at %s: %v", e.Socket, e.Err)
 }
 
-// Unwrap returns what connecting said.
+// Unwrap returns the error of connecting.
 func (e *NoServerError) Unwrap() error { return e.Err }
 
-// InspectRunning reads the metadata of the server that runs on a data directory, as of one moment after the call began: with
-// every change that had been acknowledged before the call. The server hands over a copy of its file, which is verified as by
-// [InspectMeta]; writers do not wait for that. Errors to match: [*NoServerError].
+// InspectRunning reads the metadata of the server that is using a data directory, as of one moment after the call began:
+// it includes every change acknowledged before the call. The server hands over a copy of its file without blocking
+// writers, and the copy is verified as by [InspectMeta]. Errors to match: [*NoServerError].
 func InspectRunning(ctx context.Context, dataDir string) (found *meta.Inspection, err error) {
 	body, err := askForBackup(ctx, dataDir)
 	if err != nil {

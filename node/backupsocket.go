@@ -20,14 +20,14 @@ import (
 // own user, and root, can connect.
 const backupSocket = "tidemark.sock"
 
-// Bounds of the backup socket.
+// Limits of the backup socket.
 const (
-	backupsAtOnce  = 2                // others are told to come back
-	backupPatience = 30 * time.Second // how long a client may take nothing
+	backupsAtOnce  = 2                // more are refused and may retry
+	backupPatience = 30 * time.Second // how long a client may stop reading
 	backupChunk    = 256 << 10
 )
 
-// copyPattern names copies during the moment in which they have a name.
+// copyPattern matches copies for the moment in which they have a name.
 const copyPattern = metaFile + ".copy-*"
 
 // copiedFile is a metadata log that can be copied while it is written to.
@@ -35,8 +35,8 @@ type copiedFile interface {
 	CopyTo(ctx context.Context, w io.Writer) (int64, error)
 }
 
-// openBackups offers copies of the metadata, if it is a file in the data directory. A server that cannot do so logs that and
-// runs without.
+// openBackups offers copies of the metadata, if it is a file in the data directory. A server that cannot do so logs that
+// and runs without.
 func (n *Node) openBackups(ctx context.Context) error {
 	file, ok := n.metaFile.(copiedFile)
 	if !ok {
@@ -62,7 +62,7 @@ func (n *Node) openBackups(ctx context.Context) error {
 		grace, cancel := context.WithTimeout(ctx, graceTime)
 		defer cancel()
 		if err := server.Shutdown(grace); err != nil {
-			_ = server.Close() // cuts off who still reads
+			_ = server.Close() // disconnects clients that still read
 		}
 		<-ended
 		return nil
@@ -70,8 +70,8 @@ func (n *Node) openBackups(ctx context.Context) error {
 	return nil
 }
 
-// newBackupServer serves copies of a metadata file. Each is first written to an unnamed file in dir, so that a client that
-// reads slowly holds nobody up.
+// newBackupServer serves copies of a metadata file. Each is first written to an unnamed file in dir, so that a slow
+// client does not hold up the metadata log.
 func newBackupServer(file copiedFile, dir string) *http.Server {
 	turns := make(chan struct{}, backupsAtOnce)
 	mux := http.NewServeMux()
@@ -99,7 +99,7 @@ func newBackupServer(file copiedFile, dir string) *http.Server {
 	}
 }
 
-// copyAside copies a metadata file into one that is gone when it is closed.
+// copyAside copies a metadata file into an unlinked temporary file, which disappears when it is closed.
 func copyAside(ctx context.Context, file copiedFile, dir string) (copied *os.File, size int64, err error) {
 	copied, err = os.CreateTemp(dir, copyPattern)
 	if err != nil {
@@ -118,8 +118,8 @@ func copyAside(ctx context.Context, file copiedFile, dir string) (copied *os.Fil
 	return copied, size, nil
 }
 
-// sendPatiently sends all of a file, as long as the client goes on reading. A connection that is cut tells the client, which
-// knows the length.
+// sendPatiently sends a file for as long as the client keeps reading. A client that is cut off notices, because it knows
+// the length.
 func sendPatiently(w http.ResponseWriter, from io.Reader) {
 	control := http.NewResponseController(w)
 	for {
@@ -135,12 +135,12 @@ func sendPatiently(w http.ResponseWriter, from io.Reader) {
 	}
 }
 
-// listenInDir listens on a unix socket in a directory to which only this user can connect. A socket that an earlier process
-// left there is replaced. remove removes the name.
+// listenInDir listens on a unix socket in a directory to which only this user can connect, replacing a socket that an
+// earlier process left there. remove removes the socket.
 func listenInDir(ctx context.Context, dir, name string) (l net.Listener, remove func(), err error) {
 	target := filepath.Join(dir, name)
-	removeLeft(dir, name+".*.new")                   // of a process that died within the next lines
-	private, err := os.MkdirTemp(dir, name+".*.new") // nobody else can enter, before the socket has its mode
+	removeLeft(dir, name+".*.new")                   // left by a process that died within the next lines
+	private, err := os.MkdirTemp(dir, name+".*.new") // nobody else can connect before the socket has its mode
 	if err != nil {
 		return nil, nil, err
 	}
@@ -156,15 +156,15 @@ func listenInDir(ctx context.Context, dir, name string) (l net.Listener, remove 
 	if err != nil {
 		return nil, nil, err
 	}
-	l.(*net.UnixListener).SetUnlinkOnClose(false) // it has another name by then
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // it will have another name
 	made := filepath.Join(private, "s")
 	if err := errors.Join(os.Chmod(made, 0o600), os.Rename(made, target)); err != nil {
 		return nil, nil, errors.Join(err, l.Close())
 	}
-	return l, func() { _ = os.Remove(target) }, nil // a name that stays is replaced by the next process
+	return l, func() { _ = os.Remove(target) }, nil // if this fails, the next process replaces it
 }
 
-// removeLeft removes files that a process left in a directory because it died. Failures do no harm.
+// removeLeft removes files that a process left in a directory because it died. Failing to do so does no harm.
 func removeLeft(dir, pattern string) {
 	left, _ := filepath.Glob(filepath.Join(globEscape(dir), pattern))
 	for _, old := range left {
@@ -172,7 +172,7 @@ func removeLeft(dir, pattern string) {
 	}
 }
 
-// isReplaceable refuses to put a socket in the place of anything but a socket.
+// isReplaceable returns an error unless the target is missing or a socket.
 func isReplaceable(target string) error {
 	info, err := os.Lstat(target)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -184,7 +184,7 @@ func isReplaceable(target string) error {
 	return err
 }
 
-// globEscape has every character of a path mean itself in a pattern.
+// globEscape quotes a path for use in a glob pattern.
 func globEscape(dir string) string {
 	escaped := ""
 	for _, r := range dir {
@@ -197,12 +197,12 @@ func globEscape(dir string) string {
 	return escaped
 }
 
-// maxSocketPath is how long the path of a unix socket may be everywhere: 104 bytes with the zero at the end on macOS and BSD,
-// 108 on Linux. Behind the path of a directory there is room for a name of 16 bytes.
+// maxSocketPath is the longest path of a unix socket that works everywhere: macOS and BSD allow 104 bytes including the
+// final zero, Linux 108. It leaves room for a name of 16 bytes behind the directory's path.
 const maxSocketPath = 103
 
-// withShortPath calls f with a path of a directory that has room for the name of a socket: the directory's own or, if that is
-// long, one by a descriptor of this process, where the system has such paths (Linux).
+// withShortPath calls f with a path of dir that has room for the name of a socket: dir itself or, if that is too long, a
+// path through a descriptor of this process, where the system offers those (Linux).
 func withShortPath(dir string, f func(short string) error) error {
 	const room = 16
 	if len(dir)+room <= maxSocketPath {

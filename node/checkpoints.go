@@ -110,7 +110,7 @@ func (n *Node) newCheckpoint(interval time.Duration, write func() error) *checkp
 	return c
 }
 
-// moved says that the offsets of some log have moved. It costs three loads when the files are already due.
+// moved reports that the offsets of some log have moved. It costs three loads when the files are already due.
 func (c *checkpoints) moved() {
 	for _, file := range c.all {
 		if !file.due.Load() && !file.due.Swap(true) {
@@ -119,17 +119,17 @@ func (c *checkpoints) moved() {
 	}
 }
 
-// stop ends the tasks and waits for the one that runs.
+// stop ends the tasks and waits for the one that is running.
 func (c *checkpoints) stop() {
 	for _, file := range c.all {
 		file.task.Stop()
 	}
 }
 
-// offsetsByPartition is what one of the files says.
+// offsetsByPartition is the content of one of the files.
 type offsetsByPartition = map[logdir.Partition]int64
 
-// checkpointed yields what the open logs say.
+// checkpointed yields the values to checkpoint of the open logs.
 func (n *Node) checkpointed() iter.Seq2[logdir.Partition, partition.Checkpoint] {
 	return func(yield func(logdir.Partition, partition.Checkpoint) bool) {
 		for l := range n.partitions.all() {
@@ -140,8 +140,8 @@ func (n *Node) checkpointed() iter.Seq2[logdir.Partition, partition.Checkpoint] 
 	}
 }
 
-// writeCheckpoint brings one file up to date: open logs with what they say, logs that could not be opened with what the
-// file says already, and nothing else. The caller has checkpointing locked.
+// writeCheckpoint brings one file up to date: open logs get their current values, logs that could not be opened keep the
+// file's values, and everything else is dropped. The caller holds checkpointing.
 func (n *Node) writeCheckpoint(offsets *logdir.Offsets, set offsetsByPartition) error {
 	written, err := offsets.Load()
 	if err != nil {
@@ -157,8 +157,8 @@ func (n *Node) writeCheckpoint(offsets *logdir.Offsets, set offsetsByPartition) 
 	return offsets.Update(set, gone...)
 }
 
-// forget removes what the checkpoint files say of partitions by these names, durably, so that nothing of a deleted topic
-// is ever read as if it were of a new one with its name.
+// forget durably removes a topic's partitions from the checkpoint files, so that a new topic of the same name never
+// inherits a deleted topic's offsets.
 func (d *dataDir) forget(topic string, partitions int32) error {
 	return d.forgetFrom(topic, 0, partitions)
 }
@@ -179,7 +179,7 @@ func (d *dataDir) forgetFrom(topic string, first, end int32) error {
 	return nil
 }
 
-// forgetWatermarks removes what the checkpoint says of the high watermarks of some partitions, durably.
+// forgetWatermarks durably removes the high watermarks of some partitions from the checkpoint.
 func (d *dataDir) forgetWatermarks(of []logdir.Partition) error {
 	if len(of) == 0 {
 		return nil
@@ -189,7 +189,7 @@ func (d *dataDir) forgetWatermarks(of []logdir.Partition) error {
 	return d.dir.HighWatermarks().Update(nil, of...)
 }
 
-// checkpointed returns what the files said of a partition at start, -1 for what they did not.
+// checkpointed returns what the files said about a partition at start, with -1 for values that they did not have.
 func (d *dataDir) checkpointed(topic string, index int32) (recovered, watermark, start int64) {
 	p := logdir.Partition{Topic: topic, Index: index}
 	of := func(entries map[logdir.Partition]int64) int64 {
@@ -201,7 +201,7 @@ func (d *dataDir) checkpointed(topic string, index int32) (recovered, watermark,
 	return of(d.recovered), of(d.watermarks), of(d.starts)
 }
 
-// pageCached reports whether the high watermark that the file had of a partition at start may be above what was flushed.
+// pageCached reports whether the checkpointed high watermark of a partition may be above what was flushed.
 func (d *dataDir) pageCached(topic string, index int32) bool {
 	_, cached := d.cached[logdir.Partition{Topic: topic, Index: index}]
 	return cached

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Close stops the node cleanly: it lets in no more clients, answers what clients wait for, syncs and closes every log, writes
+// Close stops the node cleanly: it refuses new clients, answers outstanding requests, syncs and closes every log, writes
 // the checkpoints and the clean-shutdown marker, and unlocks the data directory. It takes a second or two.
 //
-// If ctx ends first, connections are cut, and Close returns soon after, with an error that says which step a disk still holds
-// up. That step continues by itself if the disk ever answers; until then there is no clean-shutdown marker, and the next start
-// checks the logs. A second call waits for the first and returns the same.
+// If ctx ends first, connections are cut, and Close returns soon after with an error that names the step that a disk is
+// holding up. That step continues if the disk ever responds; until then there is no clean-shutdown marker, and the next
+// start checks the logs. A second call waits for the first and returns the same error.
 func (n *Node) Close(ctx context.Context) error {
 	n.closing.once.Do(func() {
 		n.closing.err = n.close(ctx)
@@ -41,7 +41,7 @@ func (n *Node) close(ctx context.Context) error {
 	return nil
 }
 
-// closeAll undoes the steps of start-up in the reverse order.
+// closeAll undoes the steps of start-up in reverse order.
 func (n *Node) closeAll(ctx context.Context, step *atomicText) error {
 	var errs []error
 	for _, c := range slices.Backward(n.closers) {
@@ -54,7 +54,7 @@ func (n *Node) closeAll(ctx context.Context, step *atomicText) error {
 	return errors.Join(errs...)
 }
 
-// lateTime is how long a close whose context has ended may still take before it is given up.
+// lateTime is how much longer a close whose context has ended may take before it is abandoned.
 const lateTime = 500 * time.Millisecond
 
 // waitFor waits for a close, until a little after the end of ctx.

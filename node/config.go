@@ -27,18 +27,19 @@ type Config struct {
 	// NodeID is this node's id, at least 0. It is written into a new data directory and must not change after.
 	NodeID int32
 
-	// ClusterID is the cluster's id in a new data directory; empty draws one at random. In an existing directory it must be
+	// ClusterID is the cluster's id in a new data directory; empty generates one. In an existing directory it must be
 	// empty or the directory's own.
 	ClusterID string
 
-	// Rack is where the node stands, told to clients; empty is nowhere.
+	// Rack is where the node stands; clients are told. Empty means none.
 	Rack string
 
-	// Kafka is where Kafka clients connect. The default is 127.0.0.1:9092. Port 0 picks one. A client is told the address of
-	// the listener that it came in on, so that those inside and those outside of a network can each have one that they reach.
+	// Kafka is where Kafka clients connect. The default is 127.0.0.1:9092. Port 0 picks a free one. A client is given the
+	// address of the listener that it connected to, so internal and external clients can each have one that they can
+	// reach.
 	Kafka []Listener
 
-	// HTTP is the HOST:PORT of health, readiness, metrics and profiles; empty is none. Port 0 picks one.
+	// HTTP is the HOST:PORT of health, readiness, metrics and profiles; empty means no listener. Port 0 picks a free one.
 	HTTP string
 
 	// InsecureListen allows listeners that other machines can reach although clients are not authenticated.

@@ -12,9 +12,9 @@ import (
 	"github.com/tidemark-io/tidemark/topicconfig"
 )
 
-// createTopic creates a topic. Its order makes sure that a crash at any moment leaves no topic or the whole one: first every
-// directory, durable and with the topic's id in it, then the one entry in the metadata log. When it returns nil, the topic is
-// durable and its partitions can be written to.
+// createTopic creates a topic. Its order makes sure that a crash at any moment leaves the whole topic or none of it:
+// first every directory, durable and with the topic's id in it, then the one entry in the metadata log. When it returns
+// nil, the topic is durable and its partitions can be written to.
 func (n *Node) createTopic(t broker.CreateTopic) error {
 	defer n.keepDefaults()()
 	defer n.names.lock(t.Name)()
@@ -51,7 +51,7 @@ func (n *Node) createTopic(t broker.CreateTopic) error {
 	return errors.Join(rejected(err), n.unmakeLogs(t.ID, h, 0))
 }
 
-// creatable says why no topic of this name can be created now, or returns nil.
+// creatable returns why no topic of this name can be created now, or nil.
 func creatable(s *meta.State, name string) error {
 	if _, ok := s.Topic(name); ok {
 		return fmt.Errorf("%w: %s", broker.ErrTopicExists, name)
@@ -62,7 +62,7 @@ func creatable(s *meta.State, name string) error {
 	return nil
 }
 
-// rejected turns the metadata log's word for it into the broker's.
+// rejected translates a refusal of the metadata log into the broker's error.
 func rejected(err error) error {
 	switch {
 	case errors.Is(err, meta.TopicExists):
@@ -91,7 +91,7 @@ func (n *Node) makeLogs(t broker.CreateTopic, config topicconfig.Config) (*hoste
 	})
 }
 
-// firstOf is the first error there is.
+// firstOf returns the first error that is not nil.
 func firstOf(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
@@ -101,7 +101,7 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// makeLog makes a log whose directory a crash may take until the creation is done.
+// makeLog makes a log whose directory may not survive a crash until the creation is done.
 func (n *Node) makeLog(c *logdir.Creation, t broker.CreateTopic, index int32, config topicconfig.Config) (*partition.Log, error) {
 	dir, err := n.data.preparePartition(c, t.Name, index, t.ID)
 	if err != nil {
@@ -112,8 +112,8 @@ func (n *Node) makeLog(c *logdir.Creation, t broker.CreateTopic, index int32, co
 	}))
 }
 
-// unmakeLogs closes and discards the logs, from the index first on, of a topic that could not be created, and the directories
-// of logs that were begun. They hold nothing, and nobody knows them. Logs come first, because they give descriptors back.
+// unmakeLogs closes and discards a topic's logs from index first on, and the directories of logs that were begun. They
+// hold nothing, and no client knows them. Logs come first, because closing them frees descriptors.
 func (n *Node) unmakeLogs(id meta.TopicID, h *hosted, first int32) error {
 	var errs []error
 	for i, l := range h.logs {

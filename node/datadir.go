@@ -28,25 +28,25 @@ type dataDir struct {
 	log    *slog.Logger
 	node   int32
 	now    func() time.Time
-	kept   func(file string) // told of each file that is kept aside
+	kept   func(file string) // called with each file that is kept aside
 	clean  bool              // the last stop was clean
-	taken  bool              // its mark was taken away: logs may have been opened
+	taken  bool              // the marker was removed: logs may have been opened
 
-	problems []string           // that a tool tells of
+	problems []string           // for a tool to report
 	said     logdir.Checkpoints // as a tool has read them
 	identity logdir.Meta        // zero in a new directory
 	found    foundDirs
-	restored map[logdir.Partition]bool // had been moved aside, so that the last stop says nothing of them
+	restored map[logdir.Partition]bool // had been moved aside, so the last stop says nothing about them
 
 	// What the checkpoints said at start, by partition.
 	recovered, watermarks, starts, cached map[logdir.Partition]int64
 
-	// checkpointing is held while a checkpoint file is made up and written, so that no entry of a deleted topic comes back
-	// after forget.
+	// checkpointing is held while a checkpoint file is assembled and written, so that forget is never undone by an older
+	// snapshot.
 	checkpointing sync.Mutex
 }
 
-// foundDirs is what was found at start.
+// foundDirs are the directories found at start.
 type foundDirs struct {
 	partitions []foundDir // current ones
 	strays     []foundDir
@@ -57,10 +57,10 @@ type foundDirs struct {
 type foundDir struct {
 	name  logdir.DirName
 	topic meta.TopicID
-	err   error // why there is no topic id
+	err   error // why the topic id is not known
 }
 
-// openData takes the data directory and reads what is in it. Nothing is changed.
+// openData locks the data directory and reads what is in it. It changes nothing.
 func (n *Node) openData(ctx context.Context) error {
 	c := n.config
 	dir, err := logdir.Open(c.FS, c.DataDir)
@@ -90,8 +90,8 @@ func (n *Node) openData(ctx context.Context) error {
 	return n.data.readPageCached()
 }
 
-// takeMarker removes the marker of a clean stop. From here on only a clean stop puts it back, so it is left in place until
-// logs are about to be opened: a start that fails before that changes nothing in them.
+// takeMarker removes the marker of a clean stop; only a clean stop writes it again. It stays until logs are about to be
+// opened, because a start that fails before that changes nothing in them.
 func (d *dataDir) takeMarker() error {
 	marker, err := d.dir.TakeCleanShutdown()
 	if err != nil {
@@ -101,9 +101,9 @@ func (d *dataDir) takeMarker() error {
 	return nil
 }
 
-// loadIdentity reads meta.properties, and reports whether there is one. alone says that the directory has a metadata log of its
-// own: that says the same as the file, so a spoilt file is as good as none. With a log elsewhere, which may be another
-// cluster's, a spoilt file is an error.
+// loadIdentity reads meta.properties, and reports whether there is one. alone says that the metadata log is in this
+// directory: it holds the same identity, so a damaged file can be ignored. With a log elsewhere, which may belong to
+// another cluster, a damaged file is an error.
 func (d *dataDir) loadIdentity(alone bool) (found bool, spoilt, err error) {
 	identity, err := d.dir.Meta()
 	switch {
@@ -118,7 +118,7 @@ func (d *dataDir) loadIdentity(alone bool) (found bool, spoilt, err error) {
 	return true, nil, nil
 }
 
-// errNoCluster is what is wrong with a meta.properties as old brokers wrote it, or as damage leaves it.
+// errNoCluster is the fault of a meta.properties as old brokers wrote it, or as damage leaves it.
 var errNoCluster = errors.New("it names no cluster")
 
 // readIdentity reads meta.properties and checks it against the configuration.
@@ -133,7 +133,7 @@ func (d *dataDir) readIdentity(c Config) error {
 	identity := d.identity
 	file := path.Join(d.path, "meta.properties")
 	if identity.ClusterID == "" {
-		// Old brokers wrote such files, and damage leaves them. It is about to be replaced.
+		// Written by an old broker, or damaged. It is about to be replaced.
 		if err := d.keep(d.path, path.Base(file), errNoCluster); err != nil {
 			return err
 		}
@@ -147,15 +147,15 @@ func (d *dataDir) readIdentity(c Config) error {
 	return nil
 }
 
-// clusterID is the id for a metadata log that is about to be made.
+// clusterID returns the id for a metadata log that is about to be created.
 func (d *dataDir) clusterID(configured string) string {
 	return cmp.Or(d.identity.ClusterID, configured, logdir.NewUUID().String())
 }
 
-// used reports whether the directory has seen a server: then its metadata log must be there.
+// used reports whether a server has used the directory: then its metadata log must exist.
 func (d *dataDir) used() bool { return len(d.found.partitions) > 0 || d.identity.ClusterID != "" }
 
-// settleIdentity makes meta.properties, or makes sure that it is that of the cluster.
+// settleIdentity writes meta.properties, or makes sure that the existing one is that of the cluster.
 func (d *dataDir) settleIdentity(clusterID string) error {
 	file := path.Join(d.path, "meta.properties")
 	if d.identity.ClusterID != "" && d.identity.ClusterID != clusterID {
@@ -173,7 +173,7 @@ func (d *dataDir) settleIdentity(clusterID string) error {
 	return d.dir.WriteMeta(whole)
 }
 
-// scan lists the directories, and reads whose they are, several at a time.
+// scan lists the directories and reads the topic ids in them, several at a time.
 func (d *dataDir) scan(ctx context.Context, workers int) error {
 	entries, err := d.dir.Scan()
 	if err != nil {
@@ -204,7 +204,7 @@ func (d *dataDir) scan(ctx context.Context, workers int) error {
 	return errors.Join(read(d.found.partitions), read(d.found.strays))
 }
 
-// readCheckpoints reads what the last process knew of the logs.
+// readCheckpoints reads what the last process recorded about the logs.
 func (d *dataDir) readCheckpoints() error {
 	for _, file := range []struct {
 		offsets *logdir.Offsets
@@ -223,7 +223,8 @@ func (d *dataDir) readCheckpoints() error {
 	return nil
 }
 
-// readPageCached reads which logs have a watermark that proves nothing. If that file is lost, no watermark proves anything.
+// readPageCached reads which logs have a watermark that proves nothing. If that file is lost, no watermark proves
+// anything.
 func (d *dataDir) readPageCached() (err error) {
 	_, lost := d.dir.PageCached().Load()
 	if d.cached, err = d.loadCheckpoint(d.dir.PageCached()); err != nil || !isSpoilt(lost) {
@@ -235,7 +236,7 @@ func (d *dataDir) readPageCached() (err error) {
 	return d.dir.PageCached().Update(d.cached)
 }
 
-// metadataLost says that partitions are there and no metadata.
+// metadataLost is the error for partitions without metadata.
 func (d *dataDir) metadataLost(where string, cause error) *MetadataLostError {
 	const named = 5
 	lost := &MetadataLostError{Metadata: where, DataDir: d.path, Total: len(d.found.partitions), Err: cause}
@@ -250,7 +251,7 @@ func (d *dataDir) metadataLost(where string, cause error) *MetadataLostError {
 	return lost
 }
 
-// explain adds what was found to the error of a metadata log that is missing.
+// explain adds what was found to the error of a missing metadata log.
 func (d *dataDir) explain(file string, err error) error {
 	var missing *meta.MissingError
 	if errors.As(err, &missing) {
@@ -261,8 +262,8 @@ func (d *dataDir) explain(file string, err error) error {
 	return err
 }
 
-// settle makes directories and metadata agree: deletions that were begun continue, directories of topics that the metadata
-// does not know are moved aside, and those that were moved aside come back if it knows them again. moved is called for each
+// settle reconciles directories with the metadata: it resumes deletions, moves aside the directories of topics that the
+// metadata does not know, and brings back those that were moved aside and are known again. moved is called for each
 // directory that is moved aside.
 func (d *dataDir) settle(view *meta.State, moved func(from, to string)) error {
 	var kept []foundDir
@@ -283,7 +284,7 @@ func (d *dataDir) settle(view *meta.State, moved func(from, to string)) error {
 		case known && topic.Name == found.name.Partition.Topic && found.name.Partition.Index < topic.Partitions():
 			kept = append(kept, found)
 		case known && topic.Name == found.name.Partition.Topic:
-			// Made for partitions that the metadata does not have, as a crash leaves it while partitions are added.
+			// Directories of partitions that the metadata does not have: what a crash leaves while partitions are added.
 			if err := d.putAside(view, found, moved); err != nil {
 				return err
 			}
@@ -301,7 +302,7 @@ func (d *dataDir) settle(view *meta.State, moved func(from, to string)) error {
 	return d.restoreStrays(view)
 }
 
-// isHalfMade reports whether a directory without a topic id was left by a failed creation of a topic.
+// isHalfMade reports whether a directory without a topic id was left by a topic creation that failed.
 func (d *dataDir) isHalfMade(view *meta.State, found foundDir) bool {
 	p := found.name.Partition
 	if topic, known := view.Topic(p.Topic); known && p.Index < topic.Partitions() {
@@ -315,8 +316,8 @@ func (d *dataDir) isHalfMade(view *meta.State, found foundDir) bool {
 	return err == nil && nothing
 }
 
-// putAside renames the directory of a topic that the metadata does not know: for deletion if that had begun, or if the
-// directory was left by a failed creation and holds nothing, and otherwise as a stray.
+// putAside renames the directory of a topic that the metadata does not know: for deletion if that had begun, or if a
+// failed creation left it without records, and otherwise as a stray.
 func (d *dataDir) putAside(view *meta.State, found foundDir, moved func(from, to string)) error {
 	var to logdir.DirName
 	var err error
@@ -338,8 +339,8 @@ func (d *dataDir) putAside(view *meta.State, found foundDir, moved func(from, to
 	return nil
 }
 
-// restoreStrays gives directories that were moved aside their names back if their topic is known and nothing is in their
-// place: the metadata that did not know them was not the right one.
+// restoreStrays gives directories that were moved aside their names back if their topic is known and their place is free:
+// they had been moved aside under the wrong metadata.
 func (d *dataDir) restoreStrays(view *meta.State) error {
 	for _, stray := range d.found.strays {
 		topic, known := view.TopicByID(stray.topic)
@@ -375,7 +376,7 @@ func (d *dataDir) exists(name string) (bool, error) {
 	return err == nil, err
 }
 
-// isEmpty reports whether a directory holds nothing, or is not there.
+// isEmpty reports whether a directory is empty or missing.
 func (d *dataDir) isEmpty(name string) (bool, error) {
 	list, err := d.fs.List(name)
 	if errors.Is(err, fs.ErrNotExist) {

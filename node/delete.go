@@ -13,14 +13,14 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
-// deletingPrefix begins the keys, one for each topic that is gone and whose directories are not. With them a start tells
-// the rest of a deletion from a directory that it knows nothing about.
+// deletingPrefix begins the keys of topics that are deleted but whose directories still exist. They let a start tell the
+// remains of a deletion from an unknown directory.
 const deletingPrefix = "node/deleting/"
 
 func deletingKey(id meta.TopicID) string { return deletingPrefix + hex.EncodeToString(id[:]) }
 
-// deleteTopic deletes a topic. When the metadata log has it, the topic is gone for good, wherever a crash comes after.
-// When deleteTopic returns nil, its logs are closed as deleted too, and its directories have names under which nobody
+// deleteTopic deletes a topic. Once the metadata log has the deletion the topic is gone for good, whenever a crash
+// follows. When deleteTopic returns nil, its logs are closed as deleted, and its directories are renamed so that nobody
 // opens them; they are removed after the topic's file.delete.delay.ms.
 func (n *Node) deleteTopic(id broker.TopicID) error {
 	t, ok := n.meta.View().TopicByID(id)
@@ -42,7 +42,7 @@ func (n *Node) deleteTopic(id broker.TopicID) error {
 	dirs, err := n.retireLogs(t, n.partitions.take(id))
 	n.groups.TopicsDeleted()
 	if err != nil {
-		// The topic is gone, which is what was asked for; the next start takes its directories up.
+		// The topic is gone, as requested; the next start resumes with its directories.
 		n.log.Error("directories of a deleted topic could not be moved aside", "topic", t.Name, "error", err)
 		return nil
 	}
@@ -50,7 +50,7 @@ func (n *Node) deleteTopic(id broker.TopicID) error {
 	return nil
 }
 
-// retireLogs closes the logs of a deleted topic and gives their directories the names under which they wait.
+// retireLogs closes the logs of a deleted topic and renames their directories for removal.
 func (n *Node) retireLogs(t *meta.Topic, h *hosted) (dirs []logdir.DirName, err error) {
 	if h == nil {
 		return nil, nil
@@ -69,8 +69,8 @@ func (n *Node) retireLogs(t *meta.Topic, h *hosted) (dirs []logdir.DirName, err 
 	return dirs, errors.Join(errs...)
 }
 
-// removeLater removes directories of deleted topics once the delay is over, and then what the metadata log remembers of
-// the deletions. A stop in between leaves that to the next start.
+// removeLater removes the directories of deleted topics after the delay, and then the metadata log's record of the
+// deletions. After a stop in between, the next start does it.
 func (n *Node) removeLater(dirs []logdir.DirName, keys []string, delay time.Duration) {
 	if len(dirs) == 0 && len(keys) == 0 {
 		return
@@ -102,7 +102,7 @@ func (n *Node) removeDirs(dirs []logdir.DirName, keys []string) {
 	}
 }
 
-// discard closes a log that nobody knows and removes its directory.
+// discard closes a log that no client knows and removes its directory.
 func (n *Node) discard(l *partition.Log) error {
 	dir, err := n.data.retireLog(l)
 	if err != nil {

@@ -43,7 +43,7 @@ func (n *Node) openPartitions(ctx context.Context) error {
 	return nil
 }
 
-// openEngine makes what all logs share. It opens nothing on disk.
+// openEngine creates what all logs share. It opens nothing on disk.
 func (n *Node) openEngine() {
 	c := n.config
 	n.env = kafkalog.NewEnv(kafkalog.EnvOptions{
@@ -73,8 +73,8 @@ func (n *Node) openEngine() {
 	})
 }
 
-// raiseLeaderEpochs begins a new term of every partition after an unclean start, and of those whose directories are back from
-// where they had been moved aside, or gone: what clients knew of the end of a log may not have survived.
+// raiseLeaderEpochs begins a new term of every partition after an unclean start, and of partitions whose directories are
+// missing or were just brought back: the end of the log that clients knew may not have survived.
 func (n *Node) raiseLeaderEpochs(ctx context.Context) error {
 	topics := n.termsThatEnded(n.meta.View())
 	if len(topics) == 0 {
@@ -93,7 +93,7 @@ func (n *Node) raiseLeaderEpochs(ctx context.Context) error {
 	return nil
 }
 
-// termsThatEnded is the partitions that must not continue in the term of the last process.
+// termsThatEnded lists the partitions that must not continue in the term of the last process.
 func (n *Node) termsThatEnded(view *meta.State) (topics []meta.TopicPartitions) {
 	there := make(map[logdir.Partition]bool, len(n.data.found.partitions))
 	for _, found := range n.data.found.partitions {
@@ -117,7 +117,7 @@ func (n *Node) termsThatEnded(view *meta.State) (topics []meta.TopicPartitions) 
 	return topics
 }
 
-// raiseAtOnce topics fit in one entry of the metadata log.
+// raiseAtOnce is how many topics fit in one entry of the metadata log.
 const raiseAtOnce = 10_000
 
 // strayed reports a directory that was moved aside.
@@ -139,11 +139,11 @@ type logPlan struct {
 	cached bool // the watermark is of a log that followed the page cache
 	host   *hosted
 
-	recovered, watermark, trimmed int64 // by the checkpoints, or -1
-	start                         int64 // where a log that is made anew begins, or -1: an old one knows
+	recovered, watermark, trimmed int64 // from the checkpoints, or -1
+	start                         int64 // where a log that is created begins, or -1 for an existing one
 }
 
-// planLogs lists every log that the metadata knows, and gives each topic its place in the table.
+// planLogs lists every log in the metadata, and adds each topic to the table.
 func (n *Node) planLogs(view *meta.State) []logPlan {
 	plans := make([]logPlan, 0, view.PartitionCount())
 	for t := range view.Topics() {
@@ -165,8 +165,8 @@ func (n *Node) planLogs(view *meta.State) []logPlan {
 	return plans
 }
 
-// openLogs opens logs, several at a time. A log that cannot be opened is not served, and its clients get its error; all others
-// are.
+// openLogs opens logs, several at a time. A log that cannot be opened is not served: its clients get its error, and all
+// others are served.
 func (n *Node) openLogs(ctx context.Context, plans []logPlan) error {
 	n.status.enter("opening partitions", len(plans))
 	n.status.watch(n.partitions.failed)
@@ -197,7 +197,7 @@ func (n *Node) openLogs(ctx context.Context, plans []logPlan) error {
 	return err
 }
 
-// openLog opens a log, or says why it is not served.
+// openLog opens a log, or returns why it is not served.
 func (n *Node) openLog(p logPlan) (*partition.Log, error) {
 	l, err := n.tryLog(p)
 	return l, n.unserved(p, err)
@@ -232,8 +232,8 @@ func (n *Node) unserved(p logPlan, err error) error {
 	return err
 }
 
-// prepare makes sure that a log's directory exists and belongs to the topic. A missing one is created, and begins where the old
-// one is known to have ended: no offset is ever given to two records.
+// prepare makes sure that a log's directory exists and belongs to the topic. A missing one is created, and begins where
+// the old one is known to have ended, so that no offset is assigned twice.
 func (n *Node) prepare(p logPlan) (logPlan, error) {
 	missing, err := n.data.checkPartition(p.topic, p.index, p.id)
 	if err != nil || !missing {
@@ -265,7 +265,7 @@ func (n *Node) resumeDeletions(view *meta.State) {
 	n.removeLater(n.data.found.deleted, keys, 0)
 }
 
-// closePartitions syncs and closes every log, several at a time, and writes the checkpoints and, when all went well, the
+// closePartitions syncs and closes every log, several at a time, and writes the checkpoints and, if all went well, the
 // marker that lets the next start trust them. On a full disk only the marker is missing.
 func (n *Node) closePartitions(context.Context) error {
 	err := n.finishPartitions()
@@ -276,7 +276,7 @@ func (n *Node) closePartitions(context.Context) error {
 	return err
 }
 
-// onlyFull reports whether an error, and each of several that were joined, says that the disk is full.
+// onlyFull reports whether an error, or every one of several joined errors, says that the disk is full.
 func onlyFull(err error) bool {
 	several, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -290,7 +290,7 @@ func onlyFull(err error) bool {
 	return true
 }
 
-// finishPartitions is closePartitions for every kind of end. A start that failed earlier has nothing to write, and neither has
+// finishPartitions is closePartitions for every kind of end. A start that failed early has nothing to write, and nor has
 // a node whose data directory vanished: what is in its place is not its own.
 func (n *Node) finishPartitions() error {
 	n.checkpoints.stop()
@@ -308,7 +308,7 @@ func (n *Node) finishPartitions() error {
 		}
 	}
 	if !n.opened || len(n.partitions.unopened()) > 0 || !n.putBackWaiting() {
-		return nil // what was not opened was not checked: the next start does
+		return nil // unopened logs were not checked; the next start does that
 	}
 	if err := n.flusher.RemoveJournal(); err != nil {
 		return err

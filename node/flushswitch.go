@@ -10,8 +10,8 @@ import (
 	"github.com/tidemark-io/tidemark/topicconfig"
 )
 
-// leavers are the logs that stop following the page cache with settings that are about to be made durable. From then on a
-// start takes the high watermarks of the checkpoint for what is flushed, so that has to be true before.
+// leavers are the logs that stop following the page cache under settings that are about to become durable. From then on a
+// start takes the checkpointed high watermarks as flushed, so that has to be true first.
 type leavers struct {
 	logs     []*partition.Log
 	config   []topicconfig.Config // of each
@@ -23,7 +23,7 @@ func leavePageCache(from, to topicconfig.Config) bool {
 	return from.Flush == topicconfig.FlushOS && to.Flush != topicconfig.FlushOS
 }
 
-// add takes in the logs of a topic whose settings are about to change.
+// add records the logs of a topic whose settings are about to change.
 func (v *leavers) add(h *hosted, from, to topicconfig.Config) {
 	if !leavePageCache(from, to) {
 		return
@@ -37,8 +37,8 @@ func (v *leavers) add(h *hosted, from, to topicconfig.Config) {
 	}
 }
 
-// prepare makes the logs ready: the visible records of those that are open are synced, and of the others the checkpoint
-// says no more how far readers saw. A failure leaves the open ones as they were.
+// prepare makes that true: the visible records of open logs are synced, and the high watermarks of the others are removed
+// from the checkpoint. After a failure the open ones are as they were.
 func (v *leavers) prepare(n *Node) error {
 	if err := n.data.forgetWatermarks(v.unopened); err != nil {
 		return err
@@ -53,8 +53,8 @@ func (v *leavers) prepare(n *Node) error {
 	return err
 }
 
-// refused lets the logs follow the page cache as before if the settings were refused. After another failure nobody knows
-// what the next start will read, and they stay ready.
+// refused lets the logs follow the page cache as before if the settings were refused. After any other failure it is not
+// known which settings the next start will read, so they stay prepared.
 func (v *leavers) refused(err error) {
 	var rejection *meta.Rejection
 	if errors.As(err, &rejection) {

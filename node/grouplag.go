@@ -14,11 +14,11 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
-// groupsTime bounds how long the metrics and the status page wait for the coordinator. It answers when its state is durable,
-// and a disk in trouble must not hold up those who want to see that.
+// groupsTime bounds how long the metrics and the status page wait for the coordinator. It answers only when its state is
+// durable, and a failing disk must not hide itself from operators.
 const groupsTime = 2 * time.Second
 
-// groupStates is the groups that the metrics and the status page show: those of shards that are loaded.
+// groupStates returns the groups that the metrics and the status page show: those of shards that are loaded.
 func (n *Node) groupStates(groups *runner.Runner) []observe.GroupState {
 	ctx, cancel := context.WithTimeout(n.life, groupsTime)
 	defer cancel()
@@ -36,7 +36,7 @@ func (n *Node) groupStates(groups *runner.Runner) []observe.GroupState {
 		described, _ := answerOf(ctx, a.members).(*coordinator.Description)
 		fetched, _ := answerOf(ctx, a.offsets).(*coordinator.FetchAnswer)
 		if described == nil || described.Err != nil || fetched == nil || fetched.Err != nil {
-			continue // it has just gone, or there was no time
+			continue // it has just gone, or time ran out
 		}
 		states = append(states, observe.GroupState{
 			Name: a.name, State: a.state, Members: len(described.Members), Rebalances: described.Rebalances,
@@ -46,13 +46,13 @@ func (n *Node) groupStates(groups *runner.Runner) []observe.GroupState {
 	return states
 }
 
-// askedGroup is a group and what was asked about it.
+// askedGroup is a group and the questions asked about it.
 type askedGroup struct {
 	name, state      string
 	members, offsets *runner.Call
 }
 
-// answerOf waits for an answer until ctx ends, and returns nil then.
+// answerOf waits for an answer, and returns nil if ctx ends first.
 func answerOf(ctx context.Context, c *runner.Call) coordinator.Answer {
 	select {
 	case <-c.Done():
@@ -62,7 +62,7 @@ func answerOf(ctx context.Context, c *runner.Call) coordinator.Answer {
 	}
 }
 
-// lags holds committed offsets against the logs that are here.
+// lags compares committed offsets with the logs on this node.
 func (n *Node) lags(topics []coordinator.FetchedTopic) []observe.PartitionLag {
 	var lags []observe.PartitionLag
 	view := n.meta.View()
@@ -82,14 +82,14 @@ func (n *Node) lags(topics []coordinator.FetchedTopic) []observe.PartitionLag {
 	return lags
 }
 
-// A consumer that has read everything may have committed an offset before the markers that end transactions, and stay there
-// forever. So where only a few offsets follow, the records there are read.
+// A consumer that has read everything may have committed an offset just before the markers that end transactions, and
+// stay there forever. So where only a few offsets follow, the records there are read.
 const (
 	fewOffsets = 16
 	fewBytes   = fewOffsets * 128 // of markers, which take 78 each
 )
 
-// behind is how many offsets a group is behind that has committed one, or 0 when nothing but markers follows.
+// behind returns how many offsets a group is behind its commit, or 0 when only markers follow.
 func behind(l *partition.Log, committed int64) int64 {
 	end := l.Offsets().HighWatermark
 	n := max(end-committed, 0)
@@ -99,7 +99,7 @@ func behind(l *partition.Log, committed int64) int64 {
 	return n
 }
 
-// onlyMarkers reports whether there is nothing else from one offset up to another.
+// onlyMarkers reports whether there are only transaction markers in an offset range.
 func onlyMarkers(l *partition.Log, from, to int64) bool {
 	read, err := l.Read(from, partition.ReadUncommitted, fewBytes, false)
 	if err != nil {
@@ -124,7 +124,7 @@ func (n *Node) observeGroups() {
 	n.show(func(s *shown) { s.groups = states })
 }
 
-// shownGroups is what the status page shows of groups, by name.
+// shownGroups lists the groups for the status page, by name.
 func shownGroups(states []observe.GroupState) []admin.Group {
 	groups := make([]admin.Group, 0, len(states))
 	for _, s := range states {
@@ -135,7 +135,7 @@ func shownGroups(states []observe.GroupState) []admin.Group {
 	return groups
 }
 
-// groupMetricsSwitch lets administrators change how much the metrics tell of groups.
+// groupMetricsSwitch lets administrators change how detailed the metrics of groups are.
 func (n *Node) groupMetricsSwitch() *admin.Switch {
 	s := &admin.Switch{
 		Get: func() string { return string(n.groupDetail.Get()) },

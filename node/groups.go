@@ -21,9 +21,9 @@ const (
 	DefaultInitialRebalanceDelay = 3 * time.Second
 )
 
-// GroupConfig is how groups are coordinated. Zero values are Kafka's defaults.
+// GroupConfig configures the group coordinator. Zero values are Kafka's defaults.
 type GroupConfig struct {
-	OffsetsPartitions     int32         // [offsets.topic.num.partitions, 50] of a topic that is yet to be made
+	OffsetsPartitions     int32         // [offsets.topic.num.partitions, 50] used when the topic is created
 	InitialRebalanceDelay time.Duration // [group.initial.rebalance.delay.ms, 3 s]; negative: none
 	MinSessionTimeout     time.Duration // [group.min.session.timeout.ms, 6 s]
 	MaxSessionTimeout     time.Duration // [group.max.session.timeout.ms, 30 min]
@@ -43,7 +43,7 @@ func (c GroupConfig) withDefaults() GroupConfig {
 	return c
 }
 
-// openGroups starts the group coordinator. Shards that hold anything begin to load; nobody waits for them.
+// openGroups starts the group coordinator. Shards that hold anything begin to load in the background.
 func (n *Node) openGroups(context.Context) error {
 	c := n.config.Groups.withDefaults()
 	n.groups = runner.New(runner.Options{
@@ -68,7 +68,7 @@ func (n *Node) openGroups(context.Context) error {
 	return nil
 }
 
-// groupEvents logs what people should know.
+// groupEvents logs what operators should know.
 func (n *Node) groupEvents() runner.Events {
 	return runner.Events{
 		Loaded: func(e runner.Loaded) {
@@ -92,7 +92,7 @@ func (n *Node) groupEvents() runner.Events {
 	}
 }
 
-// offsetsPartitions is how many partitions the offsets topic has; 0: there is none.
+// offsetsPartitions returns how many partitions the offsets topic has, 0 if there is none.
 func (n *Node) offsetsPartitions() int32 {
 	t, ok := n.meta.View().Topic(offsetsTopic)
 	if !ok {
@@ -114,7 +114,7 @@ func (n *Node) openOffsets(partition int32) (runner.Log, error) {
 	return offsetsLog{log}, nil
 }
 
-// topicExists reports whether an offset's topic is there.
+// topicExists reports whether the topic of a committed offset exists.
 func (n *Node) topicExists(name string, id [16]byte) bool {
 	t, ok := n.meta.View().Topic(name)
 	return ok && (id == [16]byte{} || id == t.ID)
@@ -125,7 +125,7 @@ type coordinatorOf struct{ n *Node }
 
 var _ broker.Groups = coordinatorOf{}
 
-// Find makes the offsets topic if there is none. There is one node, so it coordinates every group.
+// Find creates the offsets topic if there is none. There is one node, so it coordinates every group.
 func (c coordinatorOf) Find(ctx context.Context, group string) (int32, error) {
 	n := c.n
 	if n.offsetsPartitions() == 0 {
@@ -144,7 +144,7 @@ func (c coordinatorOf) Find(ctx context.Context, group string) (int32, error) {
 	return n.config.NodeID, nil
 }
 
-// offsetsSettings are what the offsets topic sets itself.
+// offsetsSettings are the settings that the offsets topic is created with.
 func offsetsSettings() map[string]string {
 	return map[string]string{"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
 }

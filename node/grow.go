@@ -11,8 +11,8 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
-// createPartitions adds partitions to a topic, in the order in which topics are made: every new directory is durable
-// before the one entry in the metadata log. A crash in between leaves directories of partitions that there are not, which
+// createPartitions adds partitions to a topic, in the order in which topics are created: every new directory is durable
+// before the one entry in the metadata log. A crash in between leaves directories of partitions that do not exist, which
 // the next start removes. When it returns nil, the partitions are durable and can be written to.
 func (n *Node) createPartitions(c broker.CreatePartitions) error {
 	t, ok := n.meta.View().TopicByID(c.Topic)
@@ -49,7 +49,7 @@ func (n *Node) createPartitions(c broker.CreatePartitions) error {
 	return errors.Join(rejected(err), n.unmakeLogs(t.ID, added(grown, before), c.Expected))
 }
 
-// growLogs returns the logs of a topic with new ones behind them. On an error it returns what it made.
+// growLogs returns the logs of a topic with new ones appended. On an error it returns what it made.
 func (n *Node) growLogs(t *meta.Topic, before *hosted, total int32) (*hosted, error) {
 	grown := &hosted{name: before.name, logs: make([]*partition.Log, total), errs: make([]error, total)}
 	had := copy(grown.logs, before.logs)

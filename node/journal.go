@@ -22,7 +22,7 @@ func (n *Node) journalOptions() partition.JournalOptions {
 	}
 }
 
-// dropStaleJournal removes a journal that is there after a clean stop: it is older than the logs. It is removed before the
+// dropStaleJournal removes a journal that exists after a clean stop: it is older than the logs. It is removed before the
 // marker of the clean stop is.
 func (n *Node) dropStaleJournal() error {
 	clean, err := n.data.dir.HasCleanShutdown()
@@ -32,7 +32,7 @@ func (n *Node) dropStaleJournal() error {
 	return partition.RemoveJournal(n.config.FS, n.config.DataDir)
 }
 
-// settleJournal puts back what a power cut took from the logs and the journal kept.
+// settleJournal restores records that a power cut took from the logs and that the journal kept.
 func (n *Node) settleJournal(ctx context.Context) (err error) {
 	if n.data.clean {
 		return nil
@@ -63,9 +63,9 @@ func (n *Node) settleJournal(ctx context.Context) (err error) {
 	return err
 }
 
-// journaledDirs returns a function that finds the directory of a partition. The journal goes when it was put back, so
-// directories that are not served now, but may be later, are found too: those that were moved aside, and those that do not say
-// whose they are and stand in the place of a partition.
+// journaledDirs returns a function that finds the directory of a partition. The journal is deleted once it was replayed,
+// so directories that are not served now but may be later are found too: those that were moved aside, and those in a
+// partition's place that do not say which topic they belong to.
 func (d *dataDir) journaledDirs(view *meta.State) func(topic [16]byte, index int32) (dir string, ok bool) {
 	type key struct {
 		topic [16]byte

@@ -11,38 +11,39 @@ import (
 // Journal is what a journal of a data directory holds.
 type Journal struct {
 	File string // its path
-	// Waits says that a full disk kept something of it from being put back at the last start.
+	// Waits says that a full disk kept part of it from being restored at the last start.
 	Waits bool
-	// Held are the records that it has, by partition and segment, in the order in which they were first written to it.
+	// Held are its records, by partition and segment, in the order in which they were first written to it.
 	Held []JournaledRecords
-	// Problem says what is wrong with it, or is nil. Records in front of the damage are in Held.
+	// Problem says what is wrong with it, or is nil. Records before the damage are in Held.
 	Problem error
 }
 
 // JournaledRecords are records of one segment of a partition in a journal.
 type JournaledRecords struct {
-	// Dir is the name of the partition's directory, empty if there is none of that topic id and number any more.
+	// Dir is the name of the partition's directory, empty if no directory has that topic id and number any more.
 	Dir     string
 	TopicID string
 	Index   int32
 	Segment int64 // its base offset
 	Bytes   int64
-	// First and Next are offsets: the records are in between, Next not included.
+	// The records have offsets from First up to, but not including, Next.
 	First, Next int64
 }
 
-// Journals returns what the journals of the directory hold, those that wait for space first. It knows them if the directory was
-// taken to look at only.
+// Journals returns the journals of the directory, those that wait for space first. They are known only if the directory
+// was opened read-only.
 func (s *StoppedDir) Journals() []Journal { return s.journals }
 
-// StoppedCleanly reports whether the last stop was clean. A journal that is still there is then older than the logs, and a start
-// removes it.
+// StoppedCleanly reports whether the last stop was clean. A journal that still exists is then older than the logs, and a
+// start removes it.
 func (s *StoppedDir) StoppedCleanly() bool { return s.clean }
 
-// PutBack returns into how many files of logs something was put back that they had lost, or would be, and how many bytes.
+// PutBack returns how many files and bytes of logs were restored from the journal, or would be.
 func (s *StoppedDir) PutBack() (files int, bytes int64) { return s.putBack.Written, s.putBack.Bytes }
 
-// LeftJournals returns the names of the journals that earlier starts kept since something of them was not put back. Nothing reads them.
+// LeftJournals returns the names of journals that earlier starts kept because they could not be restored completely.
+// Nothing reads them.
 func (s *StoppedDir) LeftJournals() []string { return s.left }
 
 // inspectJournals reads the journals.

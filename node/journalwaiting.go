@@ -14,11 +14,11 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
-// After a power cut on a full disk there may be no room for the records that only the journal has. The partitions that lack
-// them stay offline, the journal is kept, and both wait for space; all other partitions are served meanwhile.
+// After a power cut on a full disk there may be no room for the records that only the journal has. Their partitions stay
+// offline and the journal is kept until there is space; all other partitions are served meanwhile.
 
-// JournalWaitsError says that records of a partition are in the journal alone, and that there is no room for them in the
-// partition's files. It is served as soon as there is.
+// JournalWaitsError says that records of a partition exist only in the journal, and that its files have no room for them.
+// The partition is served as soon as there is room.
 type JournalWaitsError struct {
 	Dir string
 	Err error
@@ -31,14 +31,14 @@ func (e *JournalWaitsError) Error() string {
 // Unwrap returns the failure to write, which matches vfs.IsNoSpace.
 func (e *JournalWaitsError) Unwrap() error { return e.Err }
 
-// journalWaits are the directories of which a journal that waits has something.
+// journalWaits are the directories that still have records in a waiting journal.
 type journalWaits struct {
 	mu      sync.Mutex
 	lacking map[string]error
 	find    func(topic [16]byte, index int32) (dir string, ok bool) // as it was at start
 }
 
-// waitForSpace takes down what a replay has left.
+// waitForSpace records what a replay has left.
 func (w *journalWaits) waitForSpace(find func(topic [16]byte, index int32) (string, bool), done partition.JournalReplay) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,8 +65,8 @@ func (w *journalWaits) dirs() []string {
 	return slices.Sorted(maps.Keys(w.lacking))
 }
 
-// putBackWaiting puts back what there is room for by now, and reports whether nothing waits any more. No topic of which
-// something waits is made or deleted meanwhile: another one of its name would have the same directories.
+// putBackWaiting restores what there is room for by now, and reports whether nothing is left. Topics with waiting records
+// are neither created nor deleted meanwhile: another one of the same name would have the same directories.
 func (n *Node) putBackWaiting() bool {
 	dirs := n.waits.dirs()
 	if len(dirs) == 0 {
@@ -99,7 +99,7 @@ func (n *Node) putBackWaiting() bool {
 	return len(done.Lacking) == 0
 }
 
-// isStillOf reports whether a directory may be that of a partition of a topic: it is there, and does not say otherwise.
+// isStillOf reports whether a directory may belong to a partition of a topic: it exists, and names no other topic.
 func (d *dataDir) isStillOf(dir string, topic meta.TopicID) bool {
 	m, err := logdir.ReadMetadata(d.fs, dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -14,13 +14,13 @@ import (
 // firstSegment is the file of records of a log that begins at 0.
 const firstSegment = "00000000000000000000.log"
 
-// besideRecords are the ends of the names of what a log keeps beside its records, and can do without.
+// besideRecords are the suffixes of files that a log keeps beside its records, and can do without.
 var besideRecords = []string{
 	".index", ".timeindex", ".txnindex", ".snapshot", vfs.TempSuffix, "leader-epoch-checkpoint", "partition.metadata",
 }
 
-// holdsNothing reports whether a directory was made for a log that never held a record: there is no file in it but what a
-// new log has, and the one of records is empty and the first. Whatever it does not know, it takes for data.
+// holdsNothing reports whether a directory belongs to a log that never held a record: it has no file but those of a new
+// log, and its first segment is empty. An unknown file counts as data.
 func (d *dataDir) holdsNothing(dir string) (bool, error) {
 	entries, err := d.fs.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -54,8 +54,8 @@ func isBesideRecords(name string) bool {
 	return false
 }
 
-// putAway gets a partition's directory out of its place: one that holds nothing is marked for deletion, any other is
-// moved aside.
+// putAway moves a partition's directory out of its place: one without data is marked for deletion, any other is moved
+// aside.
 func (d *dataDir) putAway(name logdir.DirName) (logdir.DirName, error) {
 	role := logdir.Stray
 	nothing, err := d.holdsNothing(path.Join(d.path, name.String()))
@@ -68,8 +68,8 @@ func (d *dataDir) putAway(name logdir.DirName) (logdir.DirName, error) {
 	return d.dir.Retire(name, role)
 }
 
-// unmake removes the directory of a partition that did not come to be, whether it was made in whole or in part: one of the
-// topic's id, or one that holds nothing. Its name goes first, in one step.
+// unmake removes the directory of a partition whose creation failed, whether it was made in whole or in part: one with
+// the topic's id, or one without data. It is renamed first, in one step.
 func (d *dataDir) unmake(p logdir.Partition, id meta.TopicID) error {
 	_, err := d.checkPartition(p.Topic, p.Index, id)
 	var wrong *WrongDirectoryError

@@ -15,7 +15,7 @@ import (
 	"github.com/tidemark-io/tidemark/observe"
 )
 
-// graceTime is how long clients may take to get the answers that they wait for, when the node closes.
+// graceTime is how long clients may take to receive outstanding answers when the node closes.
 const graceTime = time.Second
 
 // openAdmin starts the HTTP listener, which answers while everything else is still being opened.
@@ -98,10 +98,10 @@ func listenAll(ctx context.Context, listeners []Listener) (open []net.Listener, 
 	return open, nil
 }
 
-// closeAll closes listeners that never served anyone.
+// closeAll closes listeners that never accepted a client.
 func closeAll(open []net.Listener) {
 	for _, l := range open {
-		_ = l.Close() // nobody knows of it
+		_ = l.Close() // no client knows of it
 	}
 }
 

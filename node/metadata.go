@@ -17,16 +17,16 @@ import (
 // metaFile is the embedded metadata log in the data directory.
 const metaFile = "metadata.db"
 
-// MetadataLostError says that the data directory has been used but that the metadata log is missing or empty. A start would
-// take every partition for a directory that does not belong here.
+// MetadataLostError says that the data directory has been used but that the metadata log is missing or empty. A start
+// would treat every partition as a directory that does not belong here.
 type MetadataLostError struct {
 	Metadata    string   // where the metadata log is, or should be
 	DataDir     string   // where the partitions are
 	Directories []string // some of them
 	Total       int      // how many there are
-	Topics      []string // whose they are, by the directories' names
-	Empty       bool     // the file is there and has no bytes
-	Err         error    // what opening the metadata log said, or nil when it is there and empty
+	Topics      []string // their topics, by the directories' names
+	Empty       bool     // the file exists and is empty
+	Err         error    // the error of opening the metadata log, or nil when it exists and is empty
 }
 
 func (e *MetadataLostError) Error() string {
@@ -47,10 +47,10 @@ func (e *MetadataLostError) Error() string {
 		"or move the partitions elsewhere to start anew", e.Metadata, state, e.DataDir, e.Total, found, len(e.Topics), e.DataDir)
 }
 
-// Unwrap returns what opening the metadata log said.
+// Unwrap returns the error of opening the metadata log.
 func (e *MetadataLostError) Unwrap() error { return e.Err }
 
-// IdentityError says that the data directory is that of another node or cluster.
+// IdentityError says that the data directory belongs to another node or cluster.
 type IdentityError struct {
 	File     string
 	What     string // "cluster id" or "node id"
@@ -62,8 +62,8 @@ func (e *IdentityError) Error() string {
 	return fmt.Sprintf("%s: the %s is %s, not %s", e.File, e.What, e.Got, e.Expected)
 }
 
-// openMeta opens the metadata log, makes sure that it is the one of this data directory, registers the node in it, and offers
-// copies of it.
+// openMeta opens the metadata log, makes sure that it belongs to this data directory, registers the node in it, and
+// offers copies of it.
 func (n *Node) openMeta(ctx context.Context) error {
 	backend, err := n.openMetaLog(ctx)
 	if err != nil {
@@ -94,7 +94,7 @@ func (n *Node) openMeta(ctx context.Context) error {
 	return n.openBackups(ctx)
 }
 
-// openMetaLog opens the metadata log and returns what it is kept in.
+// openMetaLog opens the metadata log and returns its backend.
 func (n *Node) openMetaLog(ctx context.Context) (meta.Backend, error) {
 	backend, err := n.openMetaBackend(ctx)
 	if err != nil {
@@ -123,7 +123,7 @@ func (n *Node) openMetaBackend(ctx context.Context) (meta.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	clusterID := cmp.Or(n.data.identity.ClusterID, n.config.ClusterID) // one that was restored has its own
+	clusterID := cmp.Or(n.data.identity.ClusterID, n.config.ClusterID) // a restored directory has its own
 	if !there {
 		clusterID = n.data.clusterID(n.config.ClusterID)
 	}
@@ -136,7 +136,8 @@ func (n *Node) openMetaBackend(ctx context.Context) (meta.Backend, error) {
 	return b, nil
 }
 
-// openMetaCluster opens the log in etcd. A data directory that has a log of its own is refused: its topics are in there.
+// openMetaCluster opens the log in etcd. A data directory with a metadata log of its own is refused: its topics are in
+// there.
 func (n *Node) openMetaCluster(ctx context.Context) (meta.Backend, error) {
 	file := path.Join(n.config.DataDir, metaFile)
 	if there, err := n.data.exists(file); err != nil {
@@ -152,7 +153,7 @@ func (n *Node) openMetaCluster(ctx context.Context) (meta.Backend, error) {
 	return b, nil
 }
 
-// metaEvents tells the observer, and ends the node's work when the metadata log stops.
+// metaEvents reports to the observer, and ends the node's work when the metadata log stops.
 func (n *Node) metaEvents() meta.Events {
 	e := observe.Meta(n.reg, n.log)
 	stopped := e.Stopped
@@ -163,10 +164,10 @@ func (n *Node) metaEvents() meta.Events {
 	return e
 }
 
-// joinTime is how long a node waits for the liveness key of a process that has died.
+// joinTime is how long a node waits for the liveness key of a dead process to expire.
 const joinTime = 30 * time.Second
 
-// register takes the node's place in the metadata log: the liveness key, and an epoch that no earlier process has.
+// register takes the node's place in the metadata log: the liveness key, and an epoch that no earlier process had.
 func (n *Node) register(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, joinTime)
 	defer cancel()
@@ -183,7 +184,7 @@ func (n *Node) register(ctx context.Context) error {
 		select {
 		case <-m.Lost():
 			var fenced *meta.FencedError
-			if errors.As(m.Err(), &fenced) { // that the log has stopped is told by the log itself
+			if errors.As(m.Err(), &fenced) { // a stop of the log is reported by the log itself
 				n.fail(fmt.Errorf("node: the node lost its place in the cluster: %w", fenced))
 			}
 		case <-ended:

@@ -10,17 +10,17 @@ import (
 	"github.com/tidemark-io/tidemark/meta/etcd"
 )
 
-// MetaStore says where a metadata log in etcd is: at a URL such as etcd://HOST:PORT,HOST:PORT/NAME, or etcds:// for TLS. The
-// other fields are named as etcdctl names its flags. The zero value is a file in the data directory.
+// MetaStore locates a metadata log in etcd: a URL such as etcd://HOST:PORT,HOST:PORT/NAME, or etcds:// for TLS. The other
+// fields correspond to etcdctl's flags. The zero value means a file in the data directory.
 type MetaStore struct {
 	URL    string
-	CACert string // file of the authorities that etcd's certificates come from
-	Cert   string // file of the certificate that is shown to etcd
+	CACert string // file of the authorities that sign etcd's certificate
+	Cert   string // file of the client certificate
 	Key    string // file of its key
 	User   string // NAME or NAME:PASSWORD
 }
 
-// TwoMetadataLogsError says that a metadata log in etcd was asked for, and that the data directory has one of its own.
+// TwoMetadataLogsError says that a metadata log in etcd is configured, but the data directory has one of its own.
 type TwoMetadataLogsError struct{ File, URL string }
 
 func (e *TwoMetadataLogsError) Error() string {
@@ -41,11 +41,11 @@ func (s MetaStore) config() (etcd.Config, error) {
 	return etcd.ParseURL(s.URL, etcd.Credentials{CACert: s.CACert, Cert: s.Cert, Key: s.Key, User: s.User})
 }
 
-// openTime is how long a node waits for etcd at its start.
+// openTime is how long a starting node waits for etcd.
 const openTime = 30 * time.Second
 
-// openCluster opens the log in etcd, which must have the wanted cluster id, if there is one. Where there is no log one is
-// made, unless it must exist.
+// openCluster opens the log in etcd, which must have the wanted cluster id if one is given. A missing log is created,
+// unless it must exist.
 func (s MetaStore) openCluster(ctx context.Context, wanted string, mustExist bool) (meta.Backend, error) {
 	c, err := s.config()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/tidemark-io/tidemark/vfs/overlay"
 )
 
-// MetaSource says which metadata log a tool means: the one at MetaStore's URL if it has one, and otherwise the file in the
+// MetaSource says which metadata log a tool uses: the one at MetaStore's URL if it has one, and otherwise the file in the
 // data directory, whose server must not run.
 type MetaSource struct {
 	DataDir string
@@ -27,7 +27,7 @@ type MetaSource struct {
 // file is the metadata file in the data directory.
 func (s MetaSource) file() string { return path.Join(s.DataDir, metaFile) }
 
-// open opens the log to be read.
+// open opens the log for reading.
 func (s MetaSource) open(ctx context.Context) (meta.Backend, error) {
 	if s.URL != "" {
 		return s.openCluster(ctx, "", true)
@@ -66,11 +66,11 @@ type RestorePlan struct {
 	// directories that the backup does not know: the next start moves them aside.
 	Missing []string `json:"missing"`
 	Unknown []string `json:"unknown"`
-	// NextProducerID is the next producer id to be handed out.
+	// NextProducerID is the next producer id to be assigned.
 	NextProducerID uint64 `json:"next_producer_id"`
-	// Left are directories whose topic no start can find out: they are not served.
+	// Left are directories whose topic no start can determine: they are not served.
 	Left []LeftDirectory `json:"left"`
-	// Problems are what else is wrong in the data directory, and what the next start does about it.
+	// Problems are other faults of the data directory, and what the next start does about each.
 	Problems []string `json:"problems"`
 	// LeaderEpochsRaised is how far the leader epochs of all partitions are above the backup's.
 	LeaderEpochsRaised int32 `json:"leader_epochs_raised"`
@@ -80,8 +80,8 @@ type RestorePlan struct {
 type RestoreOptions struct {
 	// Execute carries the restore out; without it nothing changes.
 	Execute bool
-	// SkipProducerIDs is how many producer ids are skipped, because servers may have handed them out after the backup was
-	// taken. Leader epochs that the logs show to have begun since are skipped then too. 0 restores the state as it was.
+	// SkipProducerIDs is how many producer ids to skip, because servers may have assigned them after the backup was
+	// taken. Leader epochs that began since, according to the logs, are then skipped too. 0 restores the state exactly.
 	SkipProducerIDs uint64
 }
 
@@ -151,7 +151,7 @@ func (s MetaSource) exists(ctx context.Context) (bool, error) {
 	return true, b.Close()
 }
 
-// install makes the log, which begins with a state.
+// install creates the log with an initial state.
 func (s MetaSource) install(ctx context.Context, clusterID string, state *meta.State) error {
 	snapshot := state.EncodeSnapshot()
 	if s.URL == "" {
@@ -165,8 +165,9 @@ func (s MetaSource) install(ctx context.Context, clusterID string, state *meta.S
 	return etcd.Restore(ctx, c, state.Index(), snapshot)
 }
 
-// lockDataDir takes a data directory and reads what is in it. One that is not there is made. Without change, nothing of that
-// reaches the disk. alone says that its metadata log is, or will be, in it. What a start heals is no error here either.
+// lockDataDir locks a data directory and reads what is in it. A missing one is created. Without change, nothing of that
+// reaches the disk. alone says that its metadata log is, or will be, in it. Faults that a start repairs are no error here
+// either.
 func lockDataDir(ctx context.Context, name string, change, alone bool) (*dataDir, error) {
 	c := Config{DataDir: name}.withDefaults()
 	if !change {
@@ -197,12 +198,12 @@ func lockDataDir(ctx context.Context, name string, change, alone bool) (*dataDir
 	return d, nil
 }
 
-// problem notes what is wrong in the directory and does not keep a tool from its work.
+// problem records a fault of the directory that does not keep a tool from working.
 func (d *dataDir) problem(format string, args ...any) {
 	d.problems = append(d.problems, fmt.Sprintf(format, args...))
 }
 
-// skipProducerIDs returns the state with the next producer ids left out.
+// skipProducerIDs returns the state with the next producer ids skipped.
 func skipProducerIDs(s *meta.State, skip uint64) (*meta.State, error) {
 	if skip == 0 {
 		return s, nil
@@ -213,9 +214,9 @@ func skipProducerIDs(s *meta.State, skip uint64) (*meta.State, error) {
 	return next, results[0].Err()
 }
 
-// skipLeaderEpochs returns the state with leader epochs above all that the logs have records of, and one more: the last may
-// have none. All are raised by the same, as an unclean start does. Clients take metadata with an older epoch than they know
-// for outdated, and would wait for another until they are started again.
+// skipLeaderEpochs returns the state with leader epochs above all that the logs have records of, and one more, since the
+// last may have none. All are raised by the same number, as in an unclean start. Clients ignore metadata with an older
+// epoch than they know, and would wait for a newer one until they are restarted.
 func (d *dataDir) skipLeaderEpochs(ctx context.Context, s *meta.State) (*meta.State, int32, error) {
 	topics, _ := d.recoverTopics(nil, false)
 	if err := d.readLogs(ctx, topics, nil); err != nil {
@@ -237,7 +238,7 @@ func (d *dataDir) skipLeaderEpochs(ctx context.Context, s *meta.State) (*meta.St
 		nodes++
 	}
 	if nodes == 0 {
-		return s, 0, nil // no node has led anything yet
+		return s, 0, nil // nothing has had a leader yet
 	}
 	for topic := range s.Topics() {
 		raise.Topics = append(raise.Topics, meta.TopicPartitions{ID: topic.ID})
@@ -252,7 +253,8 @@ func (d *dataDir) skipLeaderEpochs(ctx context.Context, s *meta.State) (*meta.St
 	return s, by, nil
 }
 
-// takeByName takes directories whose partition.metadata is damaged for what the next start takes them for, given that state.
+// takeByName assigns directories with a damaged partition.metadata to the topics that the next start would assign them to
+// under that state.
 func (d *dataDir) takeByName(s *meta.State) {
 	for i := range d.found.partitions {
 		dir := &d.found.partitions[i]
@@ -263,8 +265,8 @@ func (d *dataDir) takeByName(s *meta.State) {
 	}
 }
 
-// compare returns the partitions of a state that have no directory here, the directories that it does not know, and those that
-// do not say whose they are and that a start does not find out about.
+// compare returns the partitions of a state that have no directory here, the directories that the state does not know,
+// and those whose topic a start could not determine.
 func (d *dataDir) compare(s *meta.State) (missing, unknown []string, left []LeftDirectory) {
 	found := map[logdir.Partition]bool{}
 	for _, dir := range d.found.partitions {
@@ -289,10 +291,11 @@ func (d *dataDir) compare(s *meta.State) (missing, unknown []string, left []Left
 	return missing, unknown, left
 }
 
-// untouched is the disk as it is, with changes in memory, but for locks: a server that has the directory keeps tools off.
+// untouched is the disk, with changes kept in memory. Only locks are real, so that tools stay off a directory that a
+// server is using.
 type untouched struct{ *overlay.FS }
 
-// Lock takes a lock on a file that is there. One that may not be written, as in a copy that is kept, no server has.
+// Lock locks an existing file. A file that cannot be written, as in a read-only copy, is not in use by a server.
 func (f untouched) Lock(name string) (io.Closer, error) {
 	if _, err := vfs.OS().Stat(name); errors.Is(err, fs.ErrNotExist) {
 		return f.FS.Lock(name)

@@ -2,7 +2,7 @@ package node
 
 import "sync"
 
-// nameLocks lets one topic name change at a time: the directories of two topics of one name are the same.
+// nameLocks serializes the changes to one topic name: two topics of the same name would have the same directories.
 type nameLocks struct {
 	mu   sync.Mutex
 	held map[string]*nameLock
@@ -13,7 +13,7 @@ type nameLock struct {
 	users int // who holds it or waits for it
 }
 
-// lock waits for the name and returns what gives it back.
+// lock waits for the name and returns a function that releases it.
 func (n *nameLocks) lock(name string) (unlock func()) {
 	n.mu.Lock()
 	if n.held == nil {

@@ -34,8 +34,8 @@ type Node struct {
 	end        context.CancelCauseFunc
 	background background
 	names      nameLocks
-	defaults   sync.RWMutex    // see keepDefaults
-	traces     *observe.Traces // nil: there are none
+	defaults   sync.RWMutex    // held by keepDefaults
+	traces     *observe.Traces // may be nil
 
 	// In the order in which they are opened; each is closed before those above it.
 	data        *dataDir
@@ -69,7 +69,7 @@ type Node struct {
 	kafka    kafkaListeners
 	httpAddr net.Addr
 
-	closers []closer // in the order in which things were opened
+	closers []closer // in the order of opening
 
 	failure struct {
 		sync.Mutex
@@ -90,14 +90,14 @@ type closer struct {
 	close func(ctx context.Context) error
 }
 
-// ErrClosed is [Node.Err] of a node that was closed, and the cause of what its end cut short.
+// ErrClosed is returned by [Node.Err] after [Node.Close], and is the cause of contexts that the close cancelled.
 var ErrClosed = errors.New("node: closed")
 
 // Open starts a node and returns when clients are served. It takes as long as recovery takes; the HTTP listener answers
 // meanwhile. When ctx ends first, everything that was opened is closed again and the error is ctx's.
 //
-// Errors to match: [*ExposedError], [*MetadataLostError], [*IdentityError], vfs.ErrLocked when another process has the
-// data directory, and what package meta says of its files.
+// Errors to match: [*ExposedError], [*MetadataLostError], [*IdentityError], vfs.ErrLocked when another process is using
+// the data directory, and the errors of package meta about its files.
 func Open(ctx context.Context, c Config) (*Node, error) {
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {
@@ -112,7 +112,7 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 	return n, nil
 }
 
-// abortTime is how long a start that failed may take to close what it had opened.
+// abortTime is how long a failed start may take to close what it had opened.
 const abortTime = 10 * time.Second
 
 func newNode(c Config) *Node {
@@ -130,7 +130,7 @@ func newNode(c Config) *Node {
 	return n
 }
 
-// open runs the steps of start-up. Each that succeeds has left what undoes it in n.closers.
+// open runs the steps of start-up. Each one that succeeds adds its undo to n.closers.
 func (n *Node) open(ctx context.Context) error {
 	if err := n.openTraces(); err != nil {
 		return fmt.Errorf("node: %w", err)
@@ -148,7 +148,7 @@ func (n *Node) open(ctx context.Context) error {
 	return nil
 }
 
-// openAll runs the steps one after the other, until one fails or ctx ends.
+// openAll runs the steps in order, until one fails or ctx ends.
 func (n *Node) openAll(ctx context.Context) error {
 	for _, step := range []struct {
 		name string
@@ -176,7 +176,7 @@ func (n *Node) openAll(ctx context.Context) error {
 	return nil
 }
 
-// undo leaves what undoes a step that succeeded.
+// undo adds the undo of a step that succeeded.
 func (n *Node) undo(name string, close_ func(ctx context.Context) error) {
 	n.closers = append(n.closers, closer{name, close_})
 }
@@ -186,8 +186,8 @@ type Addrs struct {
 	Kafka net.Addr // of the first Kafka listener
 	HTTP  net.Addr
 
-	// KafkaAdvertised is the HOST:PORT that Kafka clients of the first listener are told, or empty where they are told what
-	// they have connected to.
+	// KafkaAdvertised is the HOST:PORT that the first listener advertises to clients, or empty where clients are given
+	// the address that they connected to.
 	KafkaAdvertised string
 
 	// KafkaListeners are all Kafka listeners, in the order of [Config.Kafka].
@@ -198,7 +198,7 @@ type Addrs struct {
 type KafkaListener struct {
 	Addr net.Addr
 
-	// Advertised is the HOST:PORT that clients are told, or empty where they are told what they have connected to.
+	// Advertised is the HOST:PORT given to clients, or empty where they are given the address that they connected to.
 	Advertised string
 }
 
@@ -221,14 +221,14 @@ func (n *Node) ClusterID() string { return n.clusterID }
 // of the node must then call [Node.Close].
 func (n *Node) Done() <-chan struct{} { return n.failure.done }
 
-// Err returns nil while the node runs, [ErrClosed] after [Node.Close], and otherwise what ended it.
+// Err returns nil while the node runs, [ErrClosed] after [Node.Close], and otherwise the error that ended it.
 func (n *Node) Err() error {
 	n.failure.Lock()
 	defer n.failure.Unlock()
 	return n.failure.err
 }
 
-// fail ends the node's work: it stays up to be asked for its health, and waits to be closed.
+// fail ends the node's work: the node only serves health checks until it is closed.
 func (n *Node) fail(err error) {
 	n.failure.once.Do(func() {
 		n.failure.Lock()

@@ -12,8 +12,8 @@ import (
 	"github.com/tidemark-io/tidemark/topicconfig"
 )
 
-// What administrators set for nodes while they run is in the metadata log, so it survives a restart and is in a backup: one
-// key for all nodes and one for each node, with the value
+// Settings that administrators change while nodes run are in the metadata log, so they survive a restart and are part of
+// a backup: one key for all nodes and one for each node, with the value
 //
 //	{"version":1,"settings":{"log.retention.ms":"3600000"}}
 //
@@ -23,7 +23,7 @@ const (
 	oneNodePrefix = "node/settings/" // and the id
 )
 
-// nodeSettingsVersion is the one version of the format.
+// nodeSettingsVersion is the only version of the format.
 const nodeSettingsVersion = 1
 
 // storedSettings is the value of a key.
@@ -32,7 +32,7 @@ type storedSettings struct {
 	Settings map[string]string `json:"settings"`
 }
 
-// SettingsError says that what was set of nodes cannot be read from the metadata log.
+// SettingsError says that the settings of nodes cannot be read from the metadata log.
 type SettingsError struct {
 	Key    string
 	Reason string
@@ -44,7 +44,7 @@ func (e *SettingsError) Error() string {
 
 func nodeSettingsKey(id int32) string { return oneNodePrefix + strconv.Itoa(int(id)) }
 
-// readNodeSettings returns what was set under a key.
+// readNodeSettings returns the settings under a key.
 func readNodeSettings(s *meta.State, key string) (broker.NodeOverrides, error) {
 	kv, ok := s.Get(key)
 	if !ok {
@@ -61,8 +61,8 @@ func readNodeSettings(s *meta.State, key string) (broker.NodeOverrides, error) {
 	return broker.NodeOverrides{Version: kv.Version, Settings: stored.Settings}, nil
 }
 
-// defaultsInForce are the defaults of topics: what the node was started with, and on top of it what was set of all nodes and
-// of this one.
+// defaultsInForce are the defaults of topics: those that the node was started with, overridden by the settings for all
+// nodes and for this one.
 func defaultsInForce(nodes broker.NodeConfigs) (topicconfig.Config, error) {
 	config, err := nodes.Static.With(topicconfig.DefaultsOfBroker(nodes.All.Settings))
 	if err != nil {
@@ -71,8 +71,8 @@ func defaultsInForce(nodes broker.NodeConfigs) (topicconfig.Config, error) {
 	return config.With(topicconfig.DefaultsOfBroker(nodes.This.Settings))
 }
 
-// readableDefaults is defaultsInForce without the settings that this server refuses and another version of it took, which it
-// names.
+// readableDefaults is defaultsInForce without the settings that another version accepted and this one refuses. It returns
+// their names.
 func readableDefaults(nodes broker.NodeConfigs) (config topicconfig.Config, refused []string) {
 	config = nodes.Static
 	for _, layer := range []broker.NodeOverrides{nodes.All, nodes.This} {
@@ -89,7 +89,7 @@ func readableDefaults(nodes broker.NodeConfigs) (config topicconfig.Config, refu
 	return config, refused
 }
 
-// loadNodeSettings puts in force what was set of nodes before this start.
+// loadNodeSettings applies the settings of nodes that were made before this start.
 func (n *Node) loadNodeSettings() (err error) {
 	view, nodes := n.meta.View(), *n.catalog.nodes.Load()
 	if nodes.All, err = readNodeSettings(view, allNodesKey); err != nil {
@@ -107,10 +107,10 @@ func (n *Node) loadNodeSettings() (err error) {
 	return nil
 }
 
-// setNodeConfigs replaces what is set of this node, or of all. When it returns nil, the settings are durable and every open
-// log has them. After a crash in between, the logs are opened with what the metadata log says.
+// setNodeConfigs replaces the settings of this node, or those of all. When it returns nil, the settings are durable and
+// every open log has them. After a crash in between, the logs are opened with what the metadata log says.
 func (n *Node) setNodeConfigs(c broker.SetNodeConfigs) (err error) {
-	n.defaults.Lock() // nobody opens or alters a log with the old ones meanwhile
+	n.defaults.Lock() // no log is opened or altered with the old ones meanwhile
 	defer n.defaults.Unlock()
 	next := *n.catalog.nodes.Load()
 	key, layer := nodeSettingsKey(n.config.NodeID), &next.This
@@ -152,14 +152,14 @@ func (n *Node) setNodeConfigs(c broker.SetNodeConfigs) (err error) {
 	return nil
 }
 
-// keepDefaults has the settings of nodes stay as they are until the returned function is called. It comes before the lock of
-// a topic's name.
+// keepDefaults keeps the settings of nodes unchanged until release is called. It is taken before the lock of a topic's
+// name.
 func (n *Node) keepDefaults() (release func()) {
 	n.defaults.RLock()
 	return n.defaults.RUnlock
 }
 
-// leaversUnder are the logs that stop following the page cache with other settings of nodes.
+// leaversUnder returns the logs that stop following the page cache under other settings of nodes.
 func (n *Node) leaversUnder(nodes broker.NodeConfigs) (leaving leavers) {
 	view := n.meta.View()
 	for t := range view.Topics() {
@@ -174,7 +174,7 @@ func (n *Node) leaversUnder(nodes broker.NodeConfigs) (leaving leavers) {
 	return leaving
 }
 
-// followDefaults gives every open log the settings that its topic has by now.
+// followDefaults applies the current settings to every open log.
 func (n *Node) followDefaults() {
 	view := n.meta.View()
 	for t := range view.Topics() {

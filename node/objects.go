@@ -15,9 +15,9 @@ import (
 	"github.com/tidemark-io/tidemark/vfs/overlay"
 )
 
-// ReadObjects opens the object store that a URL names for tools that look and never change anything: a directory, as a
-// path or file:// URL, or a bucket as package objstore/cloud says. What is written to a directory's store stays in this
-// process's memory; a bucket is not touched by opening it. The caller closes the store.
+// ReadObjects opens the object store at a URL for tools that only read: a directory, as a path or file:// URL, or a
+// bucket as package objstore/cloud describes. Writes to a directory's store stay in this process's memory; opening a
+// bucket does not touch it. The caller closes the store.
 func ReadObjects(ctx context.Context, storeURL string) (objstore.Store, error) {
 	path, local, err := localPath(storeURL)
 	if err != nil {
@@ -36,8 +36,8 @@ func ReadObjects(ctx context.Context, storeURL string) (objstore.Store, error) {
 	return dir.Open(overlay.New(vfs.OS()), path)
 }
 
-// WriteObjects opens the object store that a URL names, to read and to write, for tools that repair. A directory is made if it
-// is not there. The caller closes the store.
+// WriteObjects opens the object store at a URL for reading and writing, for repair tools. A missing directory is created.
+// The caller closes the store.
 func WriteObjects(ctx context.Context, storeURL string) (objstore.Store, error) {
 	name, local, err := localPath(storeURL)
 	if err != nil {
@@ -49,8 +49,8 @@ func WriteObjects(ctx context.Context, storeURL string) (objstore.Store, error) 
 	return cloud.Open(ctx, storeURL, cloud.Options{})
 }
 
-// ReadObject finds the object that a URL names, and opens the store that it is in as [ReadObjects] does: a file, as a path
-// or file:// URL, or the key of a bucket that the URL's path is: s3://bucket/key. The caller closes the store.
+// ReadObject finds the object at a URL, and opens its store as [ReadObjects] does: a file, as a path or file:// URL, or
+// s3://bucket/key. The caller closes the store.
 func ReadObject(ctx context.Context, objectURL string) (store objstore.Store, key string, err error) {
 	path, local, err := localPath(objectURL)
 	if err != nil {
@@ -63,7 +63,7 @@ func ReadObject(ctx context.Context, objectURL string) (store objstore.Store, ke
 	}
 	u, err := url.Parse(objectURL)
 	if err != nil {
-		return nil, "", errors.New("open object: malformed URL") // the error itself repeats the URL, which may hold secrets
+		return nil, "", errors.New("open object: malformed URL") // the error would repeat the URL, which may hold secrets
 	}
 	key, u.Path, u.RawPath = strings.TrimPrefix(u.Path, "/"), "", ""
 	if key == "" {
@@ -73,7 +73,7 @@ func ReadObject(ctx context.Context, objectURL string) (store objstore.Store, ke
 	return store, key, err
 }
 
-// localPath reports whether a URL names something on this machine, and its path.
+// localPath reports whether a URL is on this machine, and its path.
 func localPath(storeURL string) (path string, local bool, err error) {
 	scheme, rest, hasScheme := strings.Cut(storeURL, "://")
 	switch {

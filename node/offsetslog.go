@@ -48,7 +48,7 @@ func (l offsetsLog) Replay(ctx context.Context, visit func(runner.Entry) error) 
 	return nil
 }
 
-// replayBatches visits what batches hold from an offset on, and returns the offset after them.
+// replayBatches visits the records of batches from an offset on, and returns the next offset.
 func replayBatches(b []byte, from int64, visit func(runner.Entry) error) (next int64, err error) {
 	for len(b) > 0 {
 		one, rest, err := batch.Next(b)
@@ -113,7 +113,7 @@ func (l offsetsLog) Append(ctx context.Context, ms int64, records []runner.KeyVa
 	return a, nil
 }
 
-// coordinatorError says in the coordinator's words why records were not appended.
+// coordinatorError translates the failure of an append into the coordinator's errors.
 func coordinatorError(err error) error {
 	var invalid *batch.ValidationError
 	var storage *partition.StorageError

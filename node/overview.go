@@ -9,7 +9,8 @@ import (
 	"github.com/tidemark-io/tidemark/observe"
 )
 
-// overview is what the status page shows. It may be asked before the node is ready, and knows then what it knows.
+// overview describes the node for the status page. It may be called before the node is ready, and then returns what is
+// known so far.
 func (n *Node) overview() admin.Overview {
 	o := admin.Overview{
 		Version: n.config.Version, Node: n.config.NodeID, Started: n.began, Now: n.config.Now(),
@@ -38,7 +39,7 @@ func (n *Node) overview() admin.Overview {
 	return o
 }
 
-// overview sums up the topics that are hosted, by name.
+// overview summarizes the hosted topics, by name.
 func (p *partitions) overview() []admin.Topic {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -61,7 +62,7 @@ func (p *partitions) overview() []admin.Topic {
 	return topics
 }
 
-// hosting is for the metrics.
+// hosting counts partitions for the metrics.
 func (p *partitions) hosting() (h observe.HostingState) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -77,7 +78,7 @@ func (p *partitions) hosting() (h observe.HostingState) {
 	return h
 }
 
-// shown is what the status page knows of a node that is being opened.
+// shown is what the status page knows about a node that is starting.
 type shown struct {
 	mu        sync.Mutex
 	cluster   string
@@ -87,7 +88,7 @@ type shown struct {
 	groups    func() []observe.GroupState
 }
 
-// show changes what the status page knows.
+// show updates what the status page knows.
 func (n *Node) show(change func(s *shown)) {
 	n.shown.mu.Lock()
 	defer n.shown.mu.Unlock()

@@ -11,11 +11,11 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
-// WrongDirectoryError says that the directory in a partition's place is not the partition's. It is left as it is.
+// WrongDirectoryError says that the directory in a partition's place belongs to something else. It is left alone.
 type WrongDirectoryError struct {
 	Dir    string
 	Reason string
-	Err    error // of reading whose it is, or nil
+	Err    error // of reading its topic id, or nil
 }
 
 func (e *WrongDirectoryError) Error() string {
@@ -25,10 +25,10 @@ func (e *WrongDirectoryError) Error() string {
 	return fmt.Sprintf("%s: %s", e.Dir, e.Reason)
 }
 
-// Unwrap returns the error of reading whose directory it is.
+// Unwrap returns the error of reading the topic id.
 func (e *WrongDirectoryError) Unwrap() error { return e.Err }
 
-// partitionPath is where a partition's files are.
+// partitionPath returns the directory of a partition.
 func (d *dataDir) partitionPath(topic string, index int32) string {
 	return d.dir.PartitionPath(logdir.Partition{Topic: topic, Index: index})
 }
@@ -56,7 +56,7 @@ func (d *dataDir) checkPartition(topic string, index int32, id meta.TopicID) (mi
 	return true, nil
 }
 
-// makePartition makes the directory of a partition, durably, and returns its path.
+// makePartition creates the directory of a partition, durably, and returns its path.
 func (d *dataDir) makePartition(topic string, index int32, id meta.TopicID) (dir string, err error) {
 	err = d.dir.Create(1, func(c *logdir.Creation) error {
 		dir, err = d.preparePartition(c, topic, index, id)
@@ -65,9 +65,9 @@ func (d *dataDir) makePartition(topic string, index int32, id meta.TopicID) (dir
 	return dir, err
 }
 
-// preparePartition makes the directory of a partition, which a crash may take until the creation is done, and returns
-// its path. Another directory in its place is moved aside first, or removed if it holds nothing: a topic is only created when
-// no other has its name, so it belongs to none.
+// preparePartition creates the directory of a partition, which may not survive a crash until the creation is done, and
+// returns its path. Another directory in its place is moved aside first, or removed if it has no data: a topic is only
+// created when no other has its name, so that directory belongs to none.
 func (d *dataDir) preparePartition(c *logdir.Creation, topic string, index int32, id meta.TopicID) (string, error) {
 	p := logdir.Partition{Topic: topic, Index: index}
 	_, err := d.checkPartition(topic, index, id)
@@ -78,7 +78,7 @@ func (d *dataDir) preparePartition(c *logdir.Creation, topic string, index int32
 		if err != nil {
 			return "", err
 		}
-		if to.Role == logdir.Delete { // left by a creation that failed
+		if to.Role == logdir.Delete { // left by a failed creation
 			if err := d.dir.RemoveRetired(to); err != nil {
 				return "", err
 			}
@@ -91,12 +91,12 @@ func (d *dataDir) preparePartition(c *logdir.Creation, topic string, index int32
 	return c.Partition(p, logdir.UUID(id))
 }
 
-// retire gives a partition's directory the name under which it waits to be removed.
+// retire renames a partition's directory for removal.
 func (d *dataDir) retire(topic string, index int32) (logdir.DirName, error) {
 	return d.dir.Retire(logdir.DirName{Partition: logdir.Partition{Topic: topic, Index: index}}, logdir.Delete)
 }
 
-// retireLog closes a log for good and gives its directory the name under which it waits to be removed.
+// retireLog closes a log for good and renames its directory for removal.
 func (d *dataDir) retireLog(l *partition.Log) (name logdir.DirName, err error) {
 	err = l.Remove(func() (string, error) {
 		var err error

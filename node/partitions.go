@@ -13,13 +13,14 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
-// partitions is the table of the logs that this node hosts. What is not in it is not served, whatever the metadata says.
+// partitions is the table of the logs that this node hosts. A partition that is not in it is not served, whatever the
+// metadata says.
 type partitions struct {
 	mu     sync.RWMutex
 	topics map[meta.TopicID]*hosted
 }
 
-// hosted is the logs of one topic by index. Once it is in the table it is changed by [partitions.opened] only.
+// hosted are the logs of one topic by index. Once it is in the table, only [partitions.opened] changes it.
 type hosted struct {
 	name string
 	logs []*partition.Log
@@ -35,15 +36,15 @@ func (p *partitions) add(id meta.TopicID, h *hosted) {
 	p.topics[id] = h
 }
 
-// opened puts a log, or why there is none, into its place.
+// opened records a log that was opened, or why it could not be.
 func (p *partitions) opened(h *hosted, index int32, l *partition.Log, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h.logs[index], h.errs[index] = l, err
 }
 
-// fails reports whether a log could not be opened, or takes no records because its disk failed. One that is yet to be
-// opened does not fail. The table is locked.
+// fails reports whether a log could not be opened, or refuses appends because its disk failed. A log that is yet to be
+// opened does not count as failing. The caller holds the table's lock.
 func (h *hosted) fails(index int) bool {
 	if l := h.logs[index]; l != nil {
 		return errors.Is(l.Failed(), partition.ErrStorage)
@@ -100,7 +101,7 @@ func (p *partitions) all() iter.Seq[*partition.Log] {
 	}
 }
 
-// failed names the partitions that could not be opened or take no records, in order.
+// failed names the partitions that could not be opened or refuse appends, in order.
 func (p *partitions) failed() []string {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

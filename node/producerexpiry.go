@@ -8,8 +8,8 @@ import (
 	"github.com/tidemark-io/tidemark/broker"
 )
 
-// followProducerExpiry has producers be remembered for as long as is set by now. What cannot be read, which another version
-// of the server may have set, is as if nothing were: the node's configuration says how long.
+// followProducerExpiry applies the current expiry of producers. A value that cannot be parsed, which another version of
+// the server may have accepted, is ignored in favour of the node's configuration.
 func (n *Node) followProducerExpiry() {
 	value, _ := n.catalog.nodes.Load().Value(broker.ProducerIDExpiration)
 	ms, err := strconv.ParseInt(strings.TrimSpace(value), 10, 32)

@@ -6,16 +6,16 @@ import (
 	"github.com/tidemark-io/tidemark/meta"
 )
 
-// producerIDBlock is how many producer ids are taken from the metadata log at once, as in Kafka. Those that were not
-// handed out when the node ends are never used.
+// producerIDBlock is how many producer ids are taken from the metadata log at once, as in Kafka. Those not assigned when
+// the node stops are never used.
 const producerIDBlock = 1000
 
-// producerIDs hands out producer ids from a block that the metadata log gave to this node and to nobody else.
+// producerIDs assigns producer ids from blocks that the metadata log reserved for this node.
 type producerIDs struct {
 	log    *meta.Log
 	member *meta.Member
 
-	turn       chan struct{} // holds one value; who has it may use what follows
+	turn       chan struct{} // holds one token; its holder may use the fields below
 	next, left uint64
 }
 
@@ -25,8 +25,8 @@ func newProducerIDs(log *meta.Log, member *meta.Member) *producerIDs {
 	return p
 }
 
-// take returns an id that nobody was ever given. It waits for the metadata log when the block is used up, as long as ctx
-// allows.
+// take returns an id that was never assigned before. When the block is used up it waits for the metadata log, for as long
+// as ctx allows.
 func (p *producerIDs) take(ctx context.Context) (int64, error) {
 	select {
 	case <-p.turn:

@@ -17,12 +17,12 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
-// A start continues although files are damaged. What can be rebuilt is rebuilt: the damaged file is kept aside first, which the
-// log, a metric and, until the next start, the readiness report. A partition whose records or log start are damaged is not
-// served, and its clients are told what its operator can do. Who owns the data is never guessed: a damaged metadata.db, and
-// files of a newer version, keep the server from starting.
+// A start continues although files are damaged. What can be rebuilt is rebuilt: the damaged file is kept aside first and
+// reported by the log, a metric and, until the next start, the readiness report. A partition whose records or log start
+// are damaged is not served, and its clients are told what an operator can do. Ownership of data is never guessed: a
+// damaged metadata.db, and files of a newer version, keep the server from starting.
 
-// Bounds of what starts keep aside of the data directory's own files, and of each partition's metadata: beyond either the
+// Limits of what starts keep aside of the data directory's own files, and of each partition's metadata: beyond either the
 // oldest goes.
 const (
 	keptSets  = 64
@@ -41,10 +41,10 @@ func (a *setAside) add(file string) {
 	a.files = append(a.files, file)
 }
 
-// namedAside is how many files, and partitions, a warning names.
+// namedAside is how many files or partitions a warning names.
 const namedAside = 5
 
-// warnings is for the readiness.
+// warnings describes the kept files for the readiness report.
 func (a *setAside) warnings() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -54,7 +54,7 @@ func (a *setAside) warnings() []string {
 	return []string{fmt.Sprintf("damaged files were kept in the quarantine and rebuilt (%d): %s", len(a.files), someOf(a.files))}
 }
 
-// someOf names the first few.
+// someOf joins the first few names.
 func someOf(names []string) string {
 	if more := len(names) - namedAside; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:namedAside], ", "), more)
@@ -62,7 +62,7 @@ func someOf(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// warnings is what the readiness warns of.
+// warnings are the node's warnings for the readiness report.
 func (n *Node) warnings() []string {
 	warnings := n.aside.warnings()
 	if damaged := n.partitions.damaged(); len(damaged) > 0 {
@@ -75,7 +75,7 @@ func (n *Node) warnings() []string {
 	return warnings
 }
 
-// keepsAside adds what a log keeps aside to what the readiness warns of.
+// keepsAside wraps events so that files which a log keeps aside appear in the readiness report.
 func (n *Node) keepsAside(events kafkalog.Events) kafkalog.Events {
 	told := events.SetAside
 	events.SetAside = func(e kafkalog.SetAsideEvent) {
@@ -85,8 +85,8 @@ func (n *Node) keepsAside(events kafkalog.Events) kafkalog.Events {
 	return events
 }
 
-// keep keeps a file of a directory aside, the data directory's own or a partition's, before another takes its place. One that
-// cannot be read is moved, which leaves its place empty.
+// keep keeps a file aside, of the data directory or of a partition, before another takes its place. An unreadable one is
+// moved, which leaves its place empty.
 func (d *dataDir) keep(dir, name string, reason error) error {
 	place := quarantine.Beside(d.fs, dir)
 	if dir != d.path {
@@ -117,18 +117,18 @@ func (d *dataDir) keep(dir, name string, reason error) error {
 	return nil
 }
 
-// isUnreadable reports whether a file is there and cannot be read.
+// isUnreadable reports whether a file exists but cannot be read.
 func isUnreadable(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EIO)
 }
 
-// isSpoilt reports whether an error of package logdir says that a file is unusable for another reason than being newer.
+// isSpoilt reports whether an error of package logdir says that a file is unusable for any reason but being newer.
 func isSpoilt(err error) bool {
 	var damaged *logdir.FormatError
 	return errors.As(err, &damaged) || isUnreadable(err)
 }
 
-// keepIdentity moves a meta.properties aside that cannot be used, so that there is none.
+// keepIdentity moves an unusable meta.properties aside.
 func (d *dataDir) keepIdentity(reason error) error {
 	const name = "meta.properties"
 	if err := d.keep(d.path, name, reason); err != nil || isUnreadable(reason) {
@@ -140,8 +140,8 @@ func (d *dataDir) keepIdentity(reason error) error {
 	return d.dir.SyncNames()
 }
 
-// loadCheckpoint reads a checkpoint file. It only makes starts quicker, so a damaged one is kept aside and rebuilt. One that a
-// newer version wrote is refused.
+// loadCheckpoint reads a checkpoint file. It only speeds up starts, so a damaged one is kept aside and rebuilt. One that
+// a newer version wrote is refused.
 func (d *dataDir) loadCheckpoint(offsets *logdir.Offsets) (map[logdir.Partition]int64, error) {
 	entries, err := offsets.Load()
 	if !isSpoilt(err) {
@@ -157,7 +157,7 @@ func (d *dataDir) loadCheckpoint(offsets *logdir.Offsets) (map[logdir.Partition]
 }
 
 // heals returns the topic of a directory whose partition.metadata is damaged, if the metadata log has a partition of the
-// directory's name: no directory but the partition's own ever has that name.
+// directory's name: only that partition's directory ever has that name.
 func (d *dataDir) heals(view *meta.State, found foundDir) (meta.TopicID, bool) {
 	p := found.name.Partition
 	topic, known := view.Topic(p.Topic)
@@ -168,7 +168,7 @@ func (d *dataDir) heals(view *meta.State, found foundDir) (meta.TopicID, bool) {
 	return topic.ID, true
 }
 
-// healMetadata makes the partition.metadata of a directory again, if [dataDir.heals] says whose it is.
+// healMetadata rewrites the partition.metadata of a directory whose topic [dataDir.heals] can determine.
 func (d *dataDir) healMetadata(view *meta.State, found *foundDir) error {
 	id, heals := d.heals(view, *found)
 	if !heals {
@@ -186,11 +186,11 @@ func (d *dataDir) healMetadata(view *meta.State, found *foundDir) error {
 	return nil
 }
 
-// DamagedError is the error for clients of a partition whose files are damaged. It matches [partition.ErrStorage].
+// DamagedError is the client's error for a partition whose files are damaged. It matches [partition.ErrStorage].
 type DamagedError struct {
 	Topic     string
 	Partition int32
-	Err       error // the whole story, which the server's log has
+	Err       error // the full cause, which the server's log has
 }
 
 func (e *DamagedError) Error() string {
@@ -198,13 +198,13 @@ func (e *DamagedError) Error() string {
 		"'tidemark log repair'", e.Partition, e.Topic)
 }
 
-// Unwrap returns the whole story.
+// Unwrap returns the full cause.
 func (e *DamagedError) Unwrap() error { return e.Err }
 
 // Is reports that a DamagedError matches [partition.ErrStorage].
 func (e *DamagedError) Is(target error) bool { return target == partition.ErrStorage }
 
-// isDamage reports whether an error says what is in files, and not that they could not be opened.
+// isDamage reports whether an error concerns the content of files, not their opening.
 func isDamage(err error) bool {
 	var corrupt *kafkalog.CorruptionError
 	var checksum *kafkalog.ChecksumError

@@ -27,32 +27,32 @@ type RecoverPlan struct {
 	NodeID    int32  `json:"node_id"`
 	// Topics are in the order of their names.
 	Topics []RecoveredTopic `json:"topics"`
-	// Left are directories that no topic is made of.
+	// Left are directories that do not become part of a topic.
 	Left []LeftDirectory `json:"left"`
-	// Problems are what else is wrong in the data directory, and what the next start does about it.
+	// Problems are other faults of the data directory, and what the next start does about each.
 	Problems []string `json:"problems"`
-	// NextProducerID is from where producer ids are given out: above all that earlier servers gave out, as long as they gave
-	// out less than a thousand a second since 1970.
+	// NextProducerID is the next producer id to be assigned. It is above all that earlier servers assigned, as long as
+	// they assigned fewer than a thousand a second since 1970.
 	NextProducerID uint64 `json:"next_producer_id"`
-	// Streams is what the bucket tells that was named; nil: there is nothing of streams in it.
+	// Streams is what the named bucket holds; nil if it holds no streams.
 	Streams *RecoveredStreams `json:"streams"`
 
-	identity string // the cluster's id by the directory; empty: it has none
+	identity string // the cluster's id by the directory; empty if it has none
 }
 
-// RecoveredTopic is a topic as its directories tell of it.
+// RecoveredTopic is a topic as found in its directories.
 type RecoveredTopic struct {
 	Name string `json:"name"`
 	ID   string `json:"id"`
-	// Partitions are in the order of their numbers, and without a gap: those that have no directory begin empty.
+	// Partitions are in the order of their numbers, and without a gap: those without a directory start empty.
 	Partitions []RecoveredPartition `json:"partitions"`
-	// Settings are what the topic is given, since its own are lost: such that nothing is deleted until somebody has set them.
+	// Settings replace the topic's lost ones, such that nothing is deleted until somebody sets others.
 	Settings map[string]string `json:"settings"`
 
 	id meta.TopicID
 }
 
-// RecoveredPartition is a partition as its directory tells of it.
+// RecoveredPartition is a partition as found in its directory.
 type RecoveredPartition struct {
 	Index int32 `json:"index"`
 	// Start and End are the offsets of the log, Bytes its size, LeaderEpoch the last that wrote to it.
@@ -74,7 +74,7 @@ type LeftDirectory struct {
 // something is left out.
 type StreamsLostError struct {
 	Store   string
-	Objects int   // that are damaged or unclear
+	Objects int   // damaged or ambiguous ones
 	Err     error // a [*stream.RebuildError]
 }
 
@@ -92,21 +92,21 @@ var ErrNothingToRecover = errors.New("node: there is nothing to recover")
 type RecoverOptions struct {
 	// Execute carries the recovery out; without it nothing changes.
 	Execute bool
-	// Store is the URL of the bucket that the streams of the cluster were in; empty: there were none.
+	// Store is the URL of the bucket that held the cluster's streams; empty if there were none.
 	Store string
-	// NodeID is the node of a directory that does not say which it is of.
+	// NodeID is the node id to use for a directory that does not record one.
 	NodeID int32
 	// LeaveOut rebuilds streams without objects and logs that are damaged or ambiguous. The plan says which.
 	LeaveOut bool
-	// Progress is told how many of all logs have been read. It may be called by several goroutines at once. Nil: nobody is.
+	// Progress is called with how many of all logs have been read, possibly by several goroutines at once. It may be nil.
 	Progress func(done, total int)
-	// ObjectProgress is told how many of the bucket's objects have been read. Nil: nobody is.
+	// ObjectProgress is called with how many of the bucket's objects have been read. It may be nil.
 	ObjectProgress func(done, total int)
 }
 
-// RecoverMeta rebuilds the metadata file of a data directory from what is in it: the names and ids of topics from directories,
-// leader epochs from the logs, and streams from the bucket that holds them. Settings of topics and whatever else was only in
-// the metadata are lost; [RecoveredStreams] says what is lost of streams.
+// RecoverMeta rebuilds the metadata file of a data directory from what is in it: topic names and ids from directories,
+// leader epochs from the logs, and streams from the bucket that holds them. Settings of topics and whatever else was only
+// in the metadata are lost; [RecoveredStreams] says what is lost of streams.
 //
 // A crash leaves the whole file or none. The bucket is only read unless Execute is set: then records that only a write-ahead
 // log holds are first written to objects, and no server may use the bucket. Errors to match: [fs.ErrExist] when there is a
@@ -157,7 +157,7 @@ func RecoverMeta(ctx context.Context, name string, o RecoverOptions) (*RecoverPl
 	return plan, target.install(ctx, plan.ClusterID, state)
 }
 
-// unused lists directories that are no partition's for sure.
+// unused lists directories that certainly belong to no partition.
 func (d *dataDir) unused() (left []LeftDirectory) {
 	for _, dir := range d.found.strays {
 		left = append(left, LeftDirectory{dir.name.String(), "it had been moved aside; rename it to take it back"})
@@ -168,8 +168,8 @@ func (d *dataDir) unused() (left []LeftDirectory) {
 	return left
 }
 
-// recoverTopics puts directories together to topics. Where those of one name are of several topics, the one with the most
-// partitions is taken. byName has directories that are damaged so that they do not say whose they are taken by their names.
+// recoverTopics groups directories into topics. Where directories of one name belong to several topics, the one with the
+// most partitions wins. With byName, directories too damaged to name their topic are assigned by their own names.
 func (d *dataDir) recoverTopics(left []LeftDirectory, byName bool) ([]RecoveredTopic, []LeftDirectory) {
 	found := map[string]map[meta.TopicID][]int32{}
 	var damaged []foundDir
@@ -212,8 +212,8 @@ func byPartitions(indexes map[meta.TopicID][]int32) []meta.TopicID {
 	})
 }
 
-// adoptDamaged takes directories whose partition.metadata is damaged for partitions of the topic that their names say. The next
-// start makes the file again by that name. If no other directory knows the topic's id, it gets a new one.
+// adoptDamaged assigns directories with a damaged partition.metadata to the topic in their names; the next start rewrites
+// the file accordingly. If no other directory knows the topic's id, the topic gets a new one.
 func (d *dataDir) adoptDamaged(byName map[string]map[meta.TopicID][]int32, damaged []foundDir) {
 	for _, dir := range damaged {
 		p := dir.name.Partition
@@ -239,7 +239,7 @@ func newRecoveredTopic(name string, id meta.TopicID, indexes []int32) RecoveredT
 	return t
 }
 
-// safeSettings are such that no record is deleted which the topic's lost settings might have kept.
+// safeSettings keep every record that the topic's lost settings might have kept.
 func safeSettings(topic string) map[string]string {
 	if topic == offsetsTopic {
 		return offsetsSettings()
@@ -282,8 +282,8 @@ func (d *dataDir) readLogs(ctx context.Context, topics []RecoveredTopic, progres
 	})
 }
 
-// afterReplay returns the files as they are once a start has put the journal back, which may hold the only records of a leader
-// epoch. What a start would not put back is noted.
+// afterReplay returns the files as they are after a start has replayed the journal, which may hold the only records of a
+// leader epoch. Records that a start would not restore are noted.
 func (d *dataDir) afterReplay() (vfs.FS, error) {
 	clean, err := d.dir.HasCleanShutdown()
 	if err != nil || clean {
@@ -300,7 +300,7 @@ func (d *dataDir) afterReplay() (vfs.FS, error) {
 	return view, err
 }
 
-// readLog opens a log as a start would. Of one that does not open the last leader epoch is still wanted.
+// readLog opens a log as a start would. If it does not open, its last leader epoch is still read.
 func (d *dataDir) readLog(logs vfs.FS, topic string, p *RecoveredPartition) error {
 	dir := d.partitionPath(topic, p.Index)
 	env := kafkalog.NewEnv(kafkalog.EnvOptions{FS: overlay.New(logs)})
@@ -341,8 +341,8 @@ func (plan *RecoverPlan) state(nowMs int64) (*meta.State, error) {
 	return s, nil
 }
 
-// leaderEpoch is one that no client knows of any partition: one more than the highest that has records, since the last may have
-// had none. An unclean start raises those of all partitions, so an idle one was as far as the others.
+// leaderEpoch is one that no client can know of any partition: one more than the highest that has records, since the last
+// may have had none. An unclean start raises those of all partitions, so an idle one is not ahead of the others.
 func (plan *RecoverPlan) leaderEpoch() int32 {
 	highest := int32(0)
 	for _, t := range plan.Topics {

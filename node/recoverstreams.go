@@ -17,60 +17,60 @@ import (
 	streamcatalog "github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// RecoveredStreams is what a bucket tells of streams whose metadata is lost. What it cannot tell is said at [stream.Rebuilt];
-// besides, no object says which table or topic a stream belongs to, or what keys of the metadata held.
+// RecoveredStreams is what a bucket holds of streams whose metadata is lost. [stream.Rebuilt] says what a bucket cannot
+// show; besides, no object says which table or topic a stream belongs to, or what keys of the metadata held.
 type RecoveredStreams struct {
 	Store string `json:"store"`
 	// Streams are in the order of their ids.
 	Streams []RecoveredStream `json:"streams"`
 	// Logs are the write-ahead logs of nodes.
 	Logs []RecoveredLog `json:"logs"`
-	// LoggedRecords, of LoggedBytes of payload, are in those logs alone: they are put into objects.
+	// LoggedRecords, with LoggedBytes of payload, are only in those logs: they are written to objects.
 	LoggedRecords int64 `json:"logged_records"`
 	LoggedBytes   int64 `json:"logged_bytes"`
-	// Objects are used; Replaced hold the same records as others do, and are removed ReplacedKept after the recovery; Copied
-	// are used in part, which is copied.
+	// Objects are used; Replaced hold only records that others hold too, and are removed ReplacedKeptMs after the
+	// recovery; Copied are used in part, which is copied.
 	Objects  int `json:"objects"`
 	Replaced int `json:"replaced"`
 	Copied   int `json:"copied"`
-	// ReplacedKeptMs is for how long what is replaced is kept, in ms.
+	// ReplacedKeptMs is how long replaced objects are kept, in ms.
 	ReplacedKeptMs int64 `json:"replaced_kept_ms"`
-	// Findings are what a person should know. Those that stop keep streams from being made again unless they are left out.
+	// Findings are for the operator. Those that stop prevent a rebuild unless their objects are left out.
 	Findings []RecoveredFinding `json:"findings"`
 }
 
-// RecoveredStream is a stream as objects and logs tell of it.
+// RecoveredStream is a stream as found in objects and logs.
 type RecoveredStream struct {
 	ID streamcatalog.StreamID `json:"stream"`
-	// Start is its first offset: records that were trimmed may be there again. ObjectEnd is where objects end, End where the
-	// log does that goes on from there.
+	// Start is its first offset: trimmed records may reappear. ObjectEnd is where objects end, and End where the log that
+	// continues them ends.
 	Start     int64 `json:"start_offset"`
 	ObjectEnd int64 `json:"object_end_offset"`
 	End       int64 `json:"end_offset"`
-	// Epoch is the highest of any record. The next opening is under a higher one.
+	// Epoch is the highest of any record. The next open uses a higher one.
 	Epoch int64 `json:"epoch"`
 }
 
 // RecoveredLog is the write-ahead log of a node.
 type RecoveredLog struct {
 	Node streamcatalog.NodeID `json:"node"`
-	// Epoch is the highest of the node that is known; the next one is above it.
+	// Epoch is the node's highest known one; the next one is above it.
 	Epoch int64 `json:"epoch"`
-	// Drained says that nothing of it has to be recovered.
+	// Drained says that nothing in it has to be recovered.
 	Drained bool `json:"drained"`
 }
 
-// RecoveredFinding is something about a bucket that a person should know.
+// RecoveredFinding is an observation about a bucket for the operator.
 type RecoveredFinding struct {
 	Stops  bool   `json:"stops"`
 	Detail string `json:"detail"`
 }
 
-// replacedKept is how long objects are kept after a recovery of which others hold the records: long enough to find out that
-// something is wrong with it.
+// replacedKept is how long replaced objects are kept after a recovery: long enough to notice that something is wrong with
+// it.
 const replacedKept = 7 * 24 * time.Hour
 
-// streamRecovery makes the streams of a bucket again.
+// streamRecovery rebuilds the streams of a bucket.
 type streamRecovery struct {
 	store  objstore.Store
 	node   int32
@@ -79,7 +79,7 @@ type streamRecovery struct {
 	events stream.Events
 }
 
-// recoverStreams finds the streams of a bucket. There are none if there is no bucket, or nothing of streams in it.
+// recoverStreams finds the streams of a bucket. There are none if there is no bucket, or no streams in it.
 func (plan *RecoverPlan) recoverStreams(ctx context.Context, o RecoverOptions, now time.Time) (*streamRecovery, error) {
 	if o.Store == "" {
 		return nil, nil
@@ -96,7 +96,7 @@ func (plan *RecoverPlan) recoverStreams(ctx context.Context, o RecoverOptions, n
 	return r, errors.Join(err, store.Close())
 }
 
-// look reads the bucket, and puts into the plan what it tells.
+// look reads the bucket, and adds what it holds to the plan.
 func (r *streamRecovery) look(ctx context.Context, plan *RecoverPlan, o RecoverOptions) error {
 	made, err := stream.Rebuild(ctx, r.options(plan.identity, o))
 	var damaged *stream.RebuildError
@@ -121,12 +121,12 @@ func (r *streamRecovery) options(cluster string, o RecoverOptions) stream.Rebuil
 	}
 }
 
-// isEmpty reports whether there is nothing of streams in the bucket.
+// isEmpty reports whether the bucket holds no streams.
 func (r *streamRecovery) isEmpty() bool {
 	return r == nil || len(r.made.Streams)+len(r.made.Nodes)+len(r.made.Findings)+len(r.made.Replaced) == 0
 }
 
-// tell is the plan's part about streams.
+// tell returns the plan's part about streams.
 func (r *streamRecovery) tell() *RecoveredStreams {
 	if r.isEmpty() {
 		return nil
@@ -148,7 +148,7 @@ func (r *streamRecovery) tell() *RecoveredStreams {
 	return told
 }
 
-// add puts the streams into a state.
+// add adds the streams to a state.
 func (r *streamRecovery) add(s *meta.State) (*meta.State, error) {
 	return s.WithStreams(meta.StreamTables{
 		Streams: r.made.Streams, Nodes: r.made.Nodes, Sets: r.made.Sets, Objects: r.made.Objects, NextStream: r.made.NextStream,
@@ -156,7 +156,7 @@ func (r *streamRecovery) add(s *meta.State) (*meta.State, error) {
 	})
 }
 
-// execute opens the bucket to write, and finishes the recovery.
+// execute opens the bucket for writing, and finishes the recovery.
 func (r *streamRecovery) execute(
 	ctx context.Context, url, cluster string, s *meta.State, scratch string,
 ) (*meta.State, error) {
@@ -168,11 +168,11 @@ func (r *streamRecovery) execute(
 	return done, errors.Join(err, store.Close())
 }
 
-// finish does what has to be written to the bucket: parts of objects are copied, and what only logs hold is recovered and
-// put into objects, as a start of each node would. It returns the state in which nothing is left to recover, and which knows the
-// bucket by a mark. scratch is the name of a file that it may use.
+// finish writes what has to be written to the bucket: parts of objects are copied, and records that only logs hold are
+// written to objects, as a start of each node would. It returns the state in which nothing is left to recover and which
+// knows the bucket by a mark. scratch is the name of a file that it may use.
 //
-// A crash leaves objects of which no metadata tells; the next recovery finds them like all others.
+// A crash leaves objects that no metadata mentions; the next recovery finds them like all others.
 func (r *streamRecovery) finish(
 	ctx context.Context, store objstore.Store, cluster string, s *meta.State, scratch string,
 ) (*meta.State, error) {
@@ -206,13 +206,13 @@ func (r *streamRecovery) finish(
 	return s, results[0].Err()
 }
 
-// stateCatalog is metadata that no log stands behind.
+// stateCatalog is a catalog without a log behind it.
 type stateCatalog struct{ state *meta.State }
 
-// View is of [stream.CheckOptions.Catalog].
+// View implements [stream.CheckOptions.Catalog].
 func (c stateCatalog) View() streamcatalog.View { return c.state.CatalogView() }
 
-// drain recovers the logs of all nodes, with an engine over metadata in a file that is gone when it returns.
+// drain recovers the logs of all nodes, with an engine over temporary metadata, which is gone when it returns.
 func (r *streamRecovery) drain(
 	ctx context.Context, store objstore.Store, cluster string, s *meta.State, scratch string,
 ) (drained *meta.State, err error) {
@@ -253,7 +253,7 @@ func (r *streamRecovery) drain(
 	return log.View(), nil
 }
 
-// drainAll opens an engine, which recovers the node's own log, and takes over those of the others.
+// drainAll opens an engine, which recovers the node's own log, and takes over the others' logs.
 func (r *streamRecovery) drainAll(
 	ctx context.Context, store objstore.Store, log *meta.Log, cluster string, others []streamcatalog.NodeID,
 ) error {
@@ -273,5 +273,5 @@ func (r *streamRecovery) drainAll(
 	return errors.Join(err, engine.Close(ctx))
 }
 
-// scratchFile is where a recovery of a data directory keeps metadata that is not finished.
+// scratchFile is where a recovery of a data directory keeps unfinished metadata.
 func scratchFile(dataDir string) string { return path.Join(dataDir, metaFile+".recover") }

@@ -8,16 +8,16 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// reopenInterval is how often opening is retried for partitions that lack space or descriptors. They are not damaged, so they
-// are served as soon as there is room, without a restart.
+// reopenInterval is how often opening is retried for partitions that lack space or descriptors. They are not damaged, so
+// they are served as soon as there is room, without a restart.
 const reopenInterval = time.Second
 
-// lacksRoom reports whether a partition could not be opened for want of something that may come back.
+// lacksRoom reports whether a partition could not be opened for lack of a resource that may become available.
 func lacksRoom(err error) bool {
 	return vfs.IsNoSpace(err) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// reopenLater opens logs again after a while, until each has been opened or is known not to open.
+// reopenLater retries opening logs until each one is open or has failed for good.
 func (n *Node) reopenLater(plans []logPlan) {
 	if len(plans) == 0 {
 		return
@@ -43,7 +43,7 @@ func (n *Node) reopen(plans []logPlan) (left []logPlan) {
 	return left
 }
 
-// reopenLog opens one log, with the settings that its topic has by now, and reports whether it lacks room still.
+// reopenLog opens one log, with its topic's current settings, and reports whether it still lacks room.
 func (n *Node) reopenLog(p logPlan) (again bool) {
 	defer n.keepDefaults()()
 	defer n.names.lock(p.topic)()
@@ -56,7 +56,7 @@ func (n *Node) reopenLog(p logPlan) (again bool) {
 	}
 	config := n.catalog.topic(n.meta.View(), t).Config
 	if leavePageCache(p.config, config) {
-		p.watermark = -1 // it says nothing of what is flushed
+		p.watermark = -1 // it does not say what is flushed
 	}
 	p.config = config
 	l, err := n.tryLog(p)

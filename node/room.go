@@ -12,15 +12,15 @@ import (
 // is written to.
 const DefaultMaxPartitions = 10_000
 
-// partitionRoom counts the partitions that are being made, so that many at once do not pass the limit together.
+// partitionRoom counts the partitions being created, so that concurrent requests do not pass the limit together.
 type partitionRoom struct {
 	mu     sync.Mutex
 	coming int
 }
 
-// admitPartitions takes room for new partitions of a topic, or says why there is none. The caller calls done when they are
-// in the metadata log, or when it is known that they will not be. The server's own topics always find room: they are few,
-// and groups cannot work without them.
+// admitPartitions reserves room for new partitions of a topic, or returns why there is none. The caller calls done when
+// they are in the metadata log, or when it is known that they will not be. The server's own topics always have room: they
+// are few, and groups cannot work without them.
 func (n *Node) admitPartitions(topic string, count int32) (done func(), err error) {
 	if internalTopic(topic) {
 		return func() {}, nil
@@ -53,7 +53,8 @@ func (n *Node) admitPartitions(topic string, count int32) (done func(), err erro
 	}, nil
 }
 
-// roomFor is what a log asks before it appends. The server's own topics use the reserve too: it is for them that it is kept.
+// roomFor returns the check that a log makes before it appends. The server's own topics may use the reserve, which is
+// kept for them.
 func (n *Node) roomFor(topic string) func(bytes int) error {
 	if internalTopic(topic) {
 		return nil

@@ -24,24 +24,24 @@ func (n *Node) logDir() broker.LogDir {
 	return d
 }
 
-// absoluteDir is where the data directory is, wherever the process was started.
+// absoluteDir returns the absolute path of the data directory.
 func (n *Node) absoluteDir() string {
 	abs, err := filepath.Abs(n.config.DataDir)
 	if err != nil {
-		return n.config.DataDir // where the process runs cannot be told
+		return n.config.DataDir // the working directory is unknown
 	}
 	return abs
 }
 
-// kafkaRecoveryThreads is what the server's configuration asks for when nobody sets it.
+// kafkaRecoveryThreads is the number that the server's configuration has by default.
 const kafkaRecoveryThreads = 2
 
-// given is a setting without a default.
+// given describes a setting without a default.
 func given(name, value, doc string) broker.ServerConfig {
 	return broker.ServerConfig{Name: name, Value: value, Type: topicconfig.List, Doc: doc}
 }
 
-// number is a setting whose value 0 stands for its default.
+// number describes a setting whose value 0 stands for its default.
 func number(name string, value, byDefault int64, doc string) broker.ServerConfig {
 	return broker.ServerConfig{
 		Name: name, Value: strconv.FormatInt(cmp.Or(value, byDefault), 10), Default: strconv.FormatInt(byDefault, 10),

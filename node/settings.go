@@ -7,7 +7,7 @@ import (
 	"github.com/tidemark-io/tidemark/meta"
 )
 
-// setTopicConfigs replaces what a topic sets itself. When it returns nil, the settings are durable and every open log of
+// setTopicConfigs replaces a topic's own settings. When it returns nil, the settings are durable and every open log of
 // the topic has them. After a crash in between, the logs are opened with what the metadata log says.
 func (n *Node) setTopicConfigs(c broker.SetTopicConfigs) error {
 	t, ok := n.meta.View().TopicByID(c.Topic)

@@ -12,36 +12,36 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// How the reserve is kept, where [Config] says nothing of its size.
+// The sizes of the reserve and how it is watched, unless [Config] says otherwise.
 const (
 	defaultReserve = 256 << 20 // bytes,
-	reserveShare   = 20        // and at most one in so many of the whole disk
-	looksInReserve = 16        // the disk is looked at once in so many parts of the reserve that are written,
+	reserveShare   = 20        // and at most this fraction of the whole disk
+	looksInReserve = 16        // the disk is checked after this fraction of the reserve is written,
 	lookInterval   = 2 * time.Second
 	lowLook        = time.Second // and this often while it is low
-	roomToSpare    = 4           // it is low until a part in so many more than the reserve is free
+	roomToSpare    = 4           // it stays low until this fraction more than the reserve is free
 )
 
-// space reserves the last free bytes of the disk for the metadata log, checkpoints, committed offsets and deletions. While
-// less is free than the reserve, producers are refused and no topics are created; nothing else changes.
+// space reserves the last free bytes of the disk for the metadata log, checkpoints, committed offsets and deletions.
+// While less than the reserve is free, producers are refused and no topics are created; nothing else changes.
 //
-// It needs no timer: appends check the disk now and then, and only a disk that is low is checked on its own.
+// It needs no timer: appends check the disk from time to time, and only a disk that is low is polled.
 type space struct {
-	disk    vfs.SpaceReporter // nil: it cannot be known, and nothing is kept
+	disk    vfs.SpaceReporter // nil if free space is unknown: nothing is reserved
 	dir     string
 	reserve int64
 	now     func() time.Time
 	log     *slog.Logger
 	metrics observe.Node
 
-	written atomic.Int64                 // since the last look
+	written atomic.Int64                 // since the last check
 	looked  atomic.Int64                 // when that was, in ns since 1970
-	low     atomic.Pointer[lowDiskError] // nil: there is room
+	low     atomic.Pointer[lowDiskError] // nil when there is room
 	looking sync.Mutex
 	task    *partition.Task
 }
 
-// lowDiskError says how much is free. Clients see it too, so it names nothing of the server.
+// lowDiskError says how much is free. Clients see it too, so it reveals nothing about the server.
 type lowDiskError struct{ free, reserve int64 }
 
 func (e *lowDiskError) Error() string {
@@ -49,7 +49,7 @@ func (e *lowDiskError) Error() string {
 		"delete topics or records, shorten retention, or add space", e.free>>20, e.reserve>>20)
 }
 
-// openSpace takes the first look at the disk.
+// openSpace checks the disk for the first time.
 func (n *Node) openSpace() {
 	c := n.config
 	s := &space{dir: c.DataDir, reserve: c.DiskReserve, now: c.Now, log: n.log, metrics: n.metrics}
@@ -72,8 +72,8 @@ func (n *Node) openSpace() {
 	s.look()
 }
 
-// room says whether so many bytes of records may be written, and why not. It asks the disk again when much was written or much
-// time has passed since the last look.
+// room returns why that many bytes of records may not be written, or nil. It checks the disk again when much was written
+// or much time has passed since the last check.
 func (s *space) room(bytes int) error {
 	if s.disk == nil {
 		return nil
@@ -92,7 +92,7 @@ func (s *space) room(bytes int) error {
 	return nil
 }
 
-// look asks the disk. A caller that comes while another looks uses what was seen last.
+// look checks the disk. Concurrent callers use the previous result.
 func (s *space) look() {
 	if s.disk == nil || !s.looking.TryLock() {
 		return
@@ -102,7 +102,7 @@ func (s *space) look() {
 	s.looked.Store(s.now().UnixNano())
 	free, _, err := s.disk.Space(s.dir)
 	if err != nil {
-		return // a disk that cannot answer says so to whoever writes
+		return // writers will get the disk's error
 	}
 	was := s.low.Load()
 	switch {
@@ -122,7 +122,7 @@ func (s *space) look() {
 	}
 }
 
-// lookAgain is the task of a disk that is low.
+// lookAgain polls a disk that is low.
 func (s *space) lookAgain(now time.Time) time.Time {
 	s.look()
 	if s.low.Load() == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-io/tidemark/admin"
 )
 
-// status is what the administrators' side is told, from before the data directory is read until after it is closed.
+// status is what health checks and the status page show, from before the data directory is read until after it is closed.
 type status struct {
 	node     int32
 	progress func(phase string, done, total int)
@@ -21,21 +21,21 @@ type status struct {
 	ready  bool
 	health error
 	failed func() []string // partitions; nil before there are any
-	opens  map[string]int  // partitions that are being opened, and when each began, counted
+	opens  map[string]int  // when the opening of each partition began
 	begun  int
 	warns  func() []string // nil before there can be any
 
 	overview func() admin.Overview
 }
 
-// Health returns what makes a restart necessary.
+// Health returns the error that makes a restart necessary, or nil.
 func (s *status) Health() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.health
 }
 
-// Readiness says what the node is doing.
+// Readiness reports what the node is doing.
 func (s *status) Readiness() admin.Readiness {
 	s.mu.Lock()
 	r := admin.Readiness{Ready: s.ready, Phase: s.phase, Done: s.done, Total: s.total, Node: s.node}
@@ -51,20 +51,20 @@ func (s *status) Readiness() admin.Readiness {
 	return r
 }
 
-// Overview says what the node is and holds.
+// Overview describes the node and what it hosts.
 func (s *status) Overview() admin.Overview { return s.overview() }
 
-// namedOpening is how many of the partitions that are being opened are told of.
+// namedOpening is how many of the partitions being opened are named.
 const namedOpening = 5
 
-// longest returns the partitions that are being opened since longest, those that began first in front.
+// longest returns the partitions that have been opening the longest, the earliest first.
 func (s *status) longest() []string {
 	names := slices.Collect(maps.Keys(s.opens))
 	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(s.opens[a], s.opens[b]) })
 	return names[:min(namedOpening, len(names))]
 }
 
-// opening tells that a partition is being opened, until the returned func is called.
+// opening records that a partition is being opened, until the returned func is called.
 func (s *status) opening(name string) (opened func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,14 +80,14 @@ func (s *status) opening(name string) (opened func()) {
 	}
 }
 
-// warn names who knows what clients are refused.
+// warn sets the source of warnings about what clients are refused.
 func (s *status) warn(warnings func() []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.warns = warnings
 }
 
-// enter begins a phase of so many steps.
+// enter begins a phase with a number of steps.
 func (s *status) enter(phase string, total int) {
 	s.mu.Lock()
 	s.phase, s.done, s.total, s.ready = phase, 0, total, false
@@ -95,14 +95,14 @@ func (s *status) enter(phase string, total int) {
 	s.progress(phase, 0, total)
 }
 
-// watch names who knows the partitions that failed.
+// watch sets the source of failed partitions.
 func (s *status) watch(failed func() []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failed = failed
 }
 
-// step tells that one step of the phase is done, and returns how many are.
+// step counts one step of the phase, and returns how many are done.
 func (s *status) step() int {
 	s.mu.Lock()
 	s.done++
@@ -112,7 +112,7 @@ func (s *status) step() int {
 	return done
 }
 
-// serve says that clients are served.
+// serve records that clients are served.
 func (s *status) serve() {
 	s.enter("serving", 0)
 	s.mu.Lock()
@@ -120,7 +120,7 @@ func (s *status) serve() {
 	s.ready = true
 }
 
-// fail says that the node cannot go on. The first reason stays.
+// fail records that the node cannot continue. The first reason stays.
 func (s *status) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"github.com/tidemark-io/tidemark/vfs/overlay"
 )
 
-// StoppedDir is the data directory of a stopped server, or of a stopped Kafka broker, that a tool has taken to look at its
-// logs or to change them. The caller closes it.
+// StoppedDir is the data directory of a stopped server, or of a stopped Kafka broker, that a tool has locked in order to
+// read or change its logs. The caller closes it.
 type StoppedDir struct {
 	data     *dataDir
 	damage   error
@@ -28,7 +28,7 @@ type StoppedDir struct {
 	changed  bool
 }
 
-// IsDataDir reports whether a directory has what a server keeps beside its partitions.
+// IsDataDir reports whether a directory has the files that a server keeps beside its partitions.
 func IsDataDir(name string) bool {
 	for _, file := range []string{".lock", "meta.properties", "recovery-point-offset-checkpoint"} {
 		if _, err := vfs.OS().Stat(path.Join(name, file)); err == nil {
@@ -38,13 +38,14 @@ func IsDataDir(name string) bool {
 	return false
 }
 
-// TakeStopped takes a data directory. Without change, nothing that is done to it reaches the disk. The error matches
+// TakeStopped locks a data directory. Without change, nothing that is done to it reaches the disk. The error matches
 // vfs.ErrLocked while a server is using the directory.
 //
-// The journal of an unclean stop is put back first, as a start would, so that the logs are complete; leftAlone is called for
-// files whose records were not put back. With change, TakeStopped fails and leaves the journal to the next start of a server
-// in two cases: when there is no room for its records (the error matches vfs.IsNoSpace), and when it has records of partitions
-// without a known directory while there are directories without a topic id, since those records may belong there.
+// The journal of an unclean stop is replayed first, as a start would, so that the logs are complete; leftAlone is called
+// for files whose records were not restored. With change, TakeStopped fails and leaves the journal to the next start of a
+// server in two cases: when there is no room for its records (the error matches vfs.IsNoSpace), and when it has records
+// of partitions without a known directory while there are directories without a topic id, since those records may belong
+// there.
 func TakeStopped(ctx context.Context, name string, change bool, leftAlone func(file, reason string)) (*StoppedDir, error) {
 	return takeStopped(ctx, Config{DataDir: name}.withDefaults(), change, leftAlone)
 }
@@ -76,7 +77,7 @@ func takeStopped(ctx context.Context, c Config, change bool, leftAlone func(file
 	return s, nil
 }
 
-// settle puts the journal back. Who only looks also learns what is in it.
+// settle replays the journal. A read-only caller also gets its contents.
 func (s *StoppedDir) settle(ctx context.Context, workers int, change bool, leftAlone func(file, reason string)) error {
 	d := s.data
 	there, err := partition.HasJournal(d.fs, d.path)
@@ -111,7 +112,7 @@ func (s *StoppedDir) settle(ctx context.Context, workers int, change bool, leftA
 	return nil
 }
 
-// lookAtMeta returns what the metadata file in the directory says, as far as it can be read. Without one it is nothing.
+// lookAtMeta returns the state in the directory's metadata file, as far as it can be read. Without a file it is empty.
 func (d *dataDir) lookAtMeta(ctx context.Context) *meta.State {
 	found, err := InspectMeta(ctx, MetaSource{DataDir: d.path})
 	if err != nil {
@@ -120,7 +121,7 @@ func (d *dataDir) lookAtMeta(ctx context.Context) *meta.State {
 	return found.State
 }
 
-// nameless returns the directories of which it is not known whose they are.
+// nameless returns the directories whose topic is not known.
 func (d *dataDir) nameless(view *meta.State) (names []string) {
 	for _, found := range slices.Concat(d.found.partitions, d.found.strays) {
 		_, known := view.Topic(found.name.Partition.Topic)
@@ -131,7 +132,7 @@ func (d *dataDir) nameless(view *meta.State) (names []string) {
 	return names
 }
 
-// journalProblem says what was not put back of a journal, or is nil.
+// journalProblem says what was not restored from a journal, or returns nil.
 func journalProblem(done partition.JournalReplay, nameless []string) error {
 	var problems []error
 	if done.Damaged != nil {
@@ -151,12 +152,12 @@ func journalProblem(done partition.JournalReplay, nameless []string) error {
 	return errors.Join(problems...)
 }
 
-// JournalProblem says which part of the journal was not put back, and where it is now, or returns nil. That part may hold the
-// only copy of acknowledged records.
+// JournalProblem says which part of the journal was not restored, and where it is now, or returns nil. That part may hold
+// the only copy of acknowledged records.
 func (s *StoppedDir) JournalProblem() error { return s.journal }
 
-// MayBeKafkas reports whether the last writer of the logs may have been a Kafka broker: the directory has no metadata log of a
-// server's own.
+// MayBeKafkas reports whether a Kafka broker may have been the last writer of the logs: the directory has no metadata log
+// of Tidemark's.
 func (s *StoppedDir) MayBeKafkas() bool {
 	_, err := s.data.fs.Stat(MetaSource{DataDir: s.data.path}.file())
 	return err != nil
@@ -169,8 +170,8 @@ func (s *StoppedDir) FS() vfs.FS { return s.data.fs }
 // them, unless a newer version wrote them.
 func (s *StoppedDir) Damage() error { return s.damage }
 
-// Checkpointed returns what the checkpoint files say of a partition by the name of its directory: the offset below which it
-// was flushed, the one below which readers may have read, and its log start. What they do not say is 0.
+// Checkpointed returns what the checkpoint files say about a partition by the name of its directory: the offset below
+// which it was flushed, the one below which readers may have read, and its log start. Values that they do not have are 0.
 func (s *StoppedDir) Checkpointed(name string) (flushed, visible, start int64) {
 	parsed, err := logdir.ParseDirName(name)
 	if err != nil || parsed.Role != logdir.Current {
@@ -181,8 +182,8 @@ func (s *StoppedDir) Checkpointed(name string) (flushed, visible, start int64) {
 	return said.RecoveryPoints[p], said.HighWatermarks[p], said.LogStarts[p]
 }
 
-// Proven returns the offset below which a start takes every record of a partition for one that was on disk, by the name of its
-// directory: what is damaged there is never cut off as the torn end of a log. 0 if nothing is known.
+// Proven returns the offset below which a start treats every record of a partition as flushed, by the name of its
+// directory: damage below it is never cut off as the torn end of a log. 0 if nothing is known.
 func (s *StoppedDir) Proven(name string) int64 {
 	parsed, err := logdir.ParseDirName(name)
 	if err != nil || parsed.Role != logdir.Current {
@@ -209,7 +210,7 @@ func (s *StoppedDir) BeforeChange() error {
 	if err != nil {
 		return err
 	}
-	if clean { // a journal is older than the logs then, and goes before the marker that says so
+	if clean { // a journal is then older than the logs, and is removed before the marker that says so
 		if err := partition.RemoveJournal(s.data.fs, s.data.path); err != nil {
 			return err
 		}
@@ -221,5 +222,5 @@ func (s *StoppedDir) BeforeChange() error {
 	return nil
 }
 
-// Close gives the directory up.
+// Close unlocks the directory.
 func (s *StoppedDir) Close() error { return s.data.dir.Close() }

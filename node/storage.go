@@ -20,13 +20,13 @@ type ChangeFailedError struct {
 
 func (e *ChangeFailedError) Error() string { return e.Reason }
 
-// Unwrap returns the whole story.
+// Unwrap returns the full cause.
 func (e *ChangeFailedError) Unwrap() error { return e.Err }
 
 // Is reports that a ChangeFailedError matches [partition.ErrStorage].
 func (e *ChangeFailedError) Is(target error) bool { return target == partition.ErrStorage }
 
-// told returns what a client may know of a change that failed, and puts into the server's log what it may not.
+// told returns the error that a client may see of a failed change, and logs the rest.
 func (n *Node) told(err error) error {
 	reason := storageReason(err)
 	if reason == "" {
@@ -36,8 +36,8 @@ func (n *Node) told(err error) error {
 	return &ChangeFailedError{Reason: reason, Err: err}
 }
 
-// storageReason says in a few words what the operating system refused, "" for an error that is not of that kind or has
-// been put into words already.
+// storageReason says in a few words what the operating system refused, or returns "" for an error of another kind or one
+// that already has been described.
 func storageReason(err error) string {
 	var onPath *fs.PathError
 	var onLink *os.LinkError

@@ -11,11 +11,11 @@ import (
 	"github.com/tidemark-io/tidemark/meta"
 )
 
-// Store is a data directory and its metadata log without a server: for tools that bring topics into it while no node
-// runs on it. No log is opened, and the directory's lock keeps nodes away. Methods are for one goroutine.
+// Store is a data directory and its metadata log without a server: for tools that add topics while no node runs on it. No
+// log is opened, and the directory's lock keeps nodes away. A Store is for one goroutine.
 type Store struct {
 	n     *Node
-	fresh bool // nothing was there
+	fresh bool // the directory was new
 	begun bool
 }
 
@@ -27,11 +27,11 @@ func (e *UnfinishedImportError) Error() string {
 		"and it continues where it stopped", e.Source)
 }
 
-// importKey is there while topics are being brought in. Its value names where from.
+// importKey exists while topics are being imported. Its value names the source.
 const importKey = "node/importing"
 
-// OpenStore takes the data directory that c names, which it makes if there is none, and opens its metadata log. Of c only
-// DataDir, NodeID, ClusterID, the defaults of topics, FS, Now, Meta and Log count. The caller closes the store. Errors are
+// OpenStore locks the data directory of c, creating it if it is missing, and opens its metadata log. It uses only
+// DataDir, NodeID, ClusterID, the defaults of topics, FS, Now, Meta and Log. The caller closes the store. Errors are
 // those of [Open].
 func OpenStore(ctx context.Context, c Config) (*Store, error) {
 	s := &Store{n: newNode(c.withDefaults())}
@@ -63,10 +63,10 @@ func (s *Store) open(ctx context.Context) error {
 	return nil
 }
 
-// Dir is the data directory. It belongs to the store.
+// Dir returns the data directory. It belongs to the store.
 func (s *Store) Dir() *logdir.Dir { return s.n.data.dir }
 
-// View is what the metadata log says now.
+// View returns the current state of the metadata log.
 func (s *Store) View() *meta.State { return s.n.meta.View() }
 
 // CheckSettings reports whether a topic of this name may have these settings on a server with the store's defaults.
@@ -75,14 +75,14 @@ func (s *Store) CheckSettings(name string, overrides map[string]string) error {
 	return err
 }
 
-// Importing returns where the import comes from that was begun and has not ended; ok is false when there is none.
+// Importing returns the source of an import that has begun and not ended; ok is false when there is none.
 func (s *Store) Importing() (source string, ok bool) {
 	kv, ok := s.View().Get(importKey)
 	return string(kv.Value), ok
 }
 
-// Begin says that the directory is about to be changed: it writes whose directory it is, and takes the mark of a clean
-// stop away until [Store.Close].
+// Begin prepares the directory for changes: it records whose directory it is, and removes the mark of a clean stop until
+// [Store.Close].
 func (s *Store) Begin() error {
 	if s.begun {
 		return nil
@@ -95,14 +95,14 @@ func (s *Store) Begin() error {
 	return err
 }
 
-// BeginImport keeps nodes from starting until [Store.EndImport], durably, and makes sure that none ever hands out a
-// producer id below the given one.
+// BeginImport durably keeps nodes from starting until [Store.EndImport], and makes sure that no producer id below the
+// given one is ever assigned.
 func (s *Store) BeginImport(ctx context.Context, source string, nextProducerID int64) error {
 	return s.propose(ctx, meta.PutKv{Key: importKey, Value: []byte(source)}, meta.RaiseProducerIDs{Next: uint64(max(nextProducerID, 1))})
 }
 
-// Place renames the directory of a partition to where the server looks for it, durably. A directory of another topic that
-// is in its place is moved aside. It is no error if it has been done before and from is gone.
+// Place durably renames a partition's directory to where the server looks for it. A directory of another topic in its
+// place is moved aside. Repeating it when from is gone is no error.
 func (s *Store) Place(from, topic string, index int32, id logdir.UUID) error {
 	d := s.n.data
 	to := d.partitionPath(topic, index)
@@ -132,7 +132,7 @@ func (s *Store) Place(from, topic string, index int32, id logdir.UUID) error {
 	return errors.Join(d.fs.SyncDir(path.Dir(from)), d.fs.SyncDir(d.path))
 }
 
-// Adopt makes topics known whose directories are in place. Those that are known already stay as they are.
+// Adopt adds topics whose directories are in place. Those that exist already stay as they are.
 func (s *Store) Adopt(ctx context.Context, topics []meta.AdoptTopic) error {
 	for chunk := range slices.Chunk(topics, adoptAtOnce) {
 		commands := make([]meta.Command, len(chunk))
@@ -146,7 +146,7 @@ func (s *Store) Adopt(ctx context.Context, topics []meta.AdoptTopic) error {
 	return nil
 }
 
-// adoptAtOnce topics are proposed in one call.
+// adoptAtOnce is how many topics are proposed in one call.
 const adoptAtOnce = 100
 
 // EndImport lets nodes start again.
@@ -154,7 +154,7 @@ func (s *Store) EndImport(ctx context.Context) error {
 	return s.propose(ctx, meta.DeleteKv{Key: importKey})
 }
 
-// propose appends commands; that one has been done before is no error.
+// propose appends commands. One that was applied before is no error.
 func (s *Store) propose(ctx context.Context, commands ...meta.Command) error {
 	results, err := s.n.meta.Propose(ctx, commands...)
 	if err != nil {
@@ -168,8 +168,8 @@ func (s *Store) propose(ctx context.Context, commands ...meta.Command) error {
 	return nil
 }
 
-// Close gives the directory up. What the last node left of a clean stop is there again, since no log was changed that a
-// node had closed; a new directory is clean.
+// Close unlocks the directory. It restores the last node's mark of a clean stop, since no log that a node had closed was
+// changed; a new directory is clean.
 func (s *Store) Close() error {
 	var errs []error
 	if s.begun {

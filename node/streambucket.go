@@ -12,9 +12,9 @@ import (
 	streamcatalog "github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// Metadata says which bucket the streams of the cluster are in, by the name of an object that is in no other one. Without it
-// an engine on another bucket would find no log there, take that for an empty one, and close what has acknowledged records
-// elsewhere: its own of an earlier start, or a dead node's.
+// Metadata names the bucket of the cluster's streams by an object that is in no other one. Without it an engine on another
+// bucket would find no log there, take it for an empty one, and close logs that have acknowledged records elsewhere: its own
+// of an earlier start, or a dead node's.
 //
 //	metadata   streams/bucket               MARK
 //	bucket     tidemark-bucket/MARK         the cluster's id
@@ -23,11 +23,11 @@ const (
 	bucketPrefix = "tidemark-bucket/"
 )
 
-// WrongStoreError says that an object store is not the one that holds the streams of the cluster.
+// WrongStoreError says that an object store is not the one that holds the cluster's streams.
 type WrongStoreError struct {
 	Store string // without secrets
-	Mark  string // the key of the object that is not in it, or what such keys begin with: then it ends in a slash
-	// Unmarked says that metadata names no store, and this one does not hold what metadata knows of.
+	Mark  string // the key of the object that it lacks, or the prefix of such keys, which ends in a slash
+	// Unmarked says that metadata names no store, and that this one does not hold the objects that metadata knows.
 	Unmarked bool
 }
 
@@ -40,7 +40,7 @@ func (e *WrongStoreError) Error() string {
 	return s
 }
 
-// checkBucket makes sure that the open store is the one that metadata knows, if it knows one.
+// checkBucket makes sure that the open store is the one that metadata names, if it names one.
 func (s *streams) checkBucket(ctx context.Context) error {
 	mark, known := s.log.View().Get(bucketKey)
 	if !known {
@@ -54,11 +54,12 @@ func (s *streams) checkBucket(ctx context.Context) error {
 	return err
 }
 
-// markBucket makes the open store the one that metadata knows, unless it knows one: then it must be the same. Of several nodes
-// that do so at once the first to write metadata decides; the marks of the others stay in their buckets and mean nothing.
+// markBucket makes the open store the one that metadata names, unless metadata names one already, which must then be the
+// same. Of several nodes that do so at once the first to write metadata wins; the others' marks stay in their buckets and
+// mean nothing.
 //
-// Metadata that knows none, and has logs that were not closed or objects of streams, was made before there were marks. Then the
-// store must hold an object of one of those logs, whose keys name the cluster, or one of the streams' objects at its size.
+// Metadata that names none, but has logs that were not closed or objects of streams, is older than marks. Then the store
+// must hold an object of one of those logs, whose keys name the cluster, or one of the streams' objects at its size.
 // Streams that have neither hold no record, so any store will do.
 func (s *streams) markBucket(ctx context.Context) error {
 	if _, known := s.log.View().Get(bucketKey); !known {
@@ -76,7 +77,7 @@ func (s *streams) markBucket(ctx context.Context) error {
 	return s.checkBucket(ctx)
 }
 
-// putMark marks a store, and returns the command that makes it the one that metadata knows.
+// putMark marks a store, and returns the command that makes metadata name it.
 func putMark(ctx context.Context, store objstore.Store, cluster string) (meta.Command, error) {
 	mark := logdir.NewUUID().Hex()
 	if err := store.Put(ctx, bucketPrefix+mark, []byte(cluster)); err != nil {
@@ -85,7 +86,7 @@ func putMark(ctx context.Context, store objstore.Store, cluster string) (meta.Co
 	return meta.PutKvIfAbsent{Key: bucketKey, Value: []byte(mark)}, nil
 }
 
-// checkUnmarked makes sure that the open store holds something that metadata knows of, if it knows of anything.
+// checkUnmarked makes sure that the open store holds one of the objects that metadata knows, if it knows any.
 func (s *streams) checkUnmarked(ctx context.Context) error {
 	view, missing := s.log.View(), ""
 	for node := range view.Nodes() {
@@ -122,7 +123,7 @@ func holdsAny(ctx context.Context, store objstore.Store, prefix string) (bool, e
 	}
 }
 
-// anyObject is an object with records of streams.
+// anyObject returns an object with records of streams.
 func anyObject(view *meta.State) (id streamcatalog.ObjectID, size int64, known bool) {
 	for set := range view.StreamSets() {
 		return set.Object, set.Size, true

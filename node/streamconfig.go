@@ -14,16 +14,16 @@ import (
 	"github.com/tidemark-io/tidemark/topicconfig"
 )
 
-// StreamConfig are the settings of streams, by the names that their comments give. A zero value is the default.
+// StreamConfig are the settings of streams, named in their comments. A zero value is the default.
 type StreamConfig struct {
-	// StoreInflight [store.inflight] is how many calls of the object store are under way at most, beside the puts of the log,
+	// StoreInflight [store.inflight] is how many calls of the object store may be in flight, beside the puts of the log,
 	// which WALInflight bounds. The default is 25 for each core, 50 to 1000.
 	StoreInflight int
 
 	WALBatchBytes    int64         // [wal.batch_bytes] of one object of the log; 8 MiB, at most a quarter of CacheWALSize
 	WALBatchInterval time.Duration // [wal.batch_interval] between two of them; 250 ms, 5 ms if the store is local; negative is none
 	WALMaxUnflushed  int64         // [wal.max_unflushed] bytes not acknowledged; 1 GiB, 256 MiB with a memory limit below 4 GiB
-	WALInflight      int           // [wal.inflight] objects of the log under way, 1 to 64; 50
+	WALInflight      int           // [wal.inflight] objects of the log in flight, 1 to 64; 50
 	WALReadahead     int64         // [wal.readahead] bytes read ahead of a dead node's log; 100 MiB, or what the memory limit leaves
 
 	CacheWALSize   int64 // [cache.wal_size] bytes; 200 MiB, or what the memory limit leaves
@@ -44,8 +44,8 @@ type StreamConfig struct {
 	GCGrace    time.Duration // [gc.grace] 10 min
 }
 
-// CheckStreams reports everything that is wrong with the settings of streams, by the names of the settings: values that
-// cannot be, and caches that do not fit into MemoryLimit beside what else needs room.
+// CheckStreams reports everything that is wrong with the settings of streams, by their names: invalid values, and caches
+// that do not fit into MemoryLimit beside everything else.
 func (c Config) CheckStreams() error {
 	_, err := c.streamConfig()
 	return err
@@ -58,7 +58,7 @@ func (c Config) streamConfig() (stream.Config, error) {
 	return made, errors.Join(c.Streams.check(made), c.Streams.checkMemory(made, c.MemoryLimit, budgets))
 }
 
-// check finds values that cannot be, by themselves or beside others.
+// check finds values that are invalid, by themselves or together.
 func (s StreamConfig) check(made stream.Config) error {
 	var wrong []error
 	refuse := func(refused bool, name string, value any, expected string, args ...any) {
@@ -91,8 +91,8 @@ func (s StreamConfig) check(made stream.Config) error {
 	return errors.Join(wrong...)
 }
 
-// checkMemory refuses caches that somebody has set and that do not fit into the memory limit. Those that nobody has set are
-// made to fit, as well as they can.
+// checkMemory refuses caches that were set and do not fit into the memory limit. Those that were not set are made to fit
+// as well as possible.
 func (s StreamConfig) checkMemory(made stream.Config, limit int64, b budgets) error {
 	var set []string
 	for _, h := range s.holders(&made) {
@@ -110,7 +110,7 @@ func (s StreamConfig) checkMemory(made stream.Config, limit int64, b budgets) er
 
 // streamSettings lists the settings of streams, with the values in force.
 func (c Config) streamSettings() []broker.ServerConfig {
-	made, _ := c.streamConfig() // it was accepted when the node was opened
+	made, _ := c.streamConfig() // checked when the node was opened
 	byDefault := StreamConfig{}.config(c.MemoryLimit, c.memoryBudgets().streams, kindOfStore(c.Store))
 	size := func(name string, value, byDefault int64, doc string) broker.ServerConfig {
 		s := number(name, value, byDefault, doc)

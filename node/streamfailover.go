@@ -13,25 +13,26 @@ import (
 	streamcatalog "github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// lookForDead is how often the holder of the metadata lease looks for dead nodes. The member learns as often who lives.
+// lookForDead is how often the holder of the metadata lease looks for dead nodes; members learn at the same interval
+// which nodes are alive.
 const lookForDead = 2500 * time.Millisecond
 
 // maxTakeOverPause bounds the pause after a take-over that failed, which doubles with each try.
 const maxTakeOverPause = time.Minute
 
-// errLeaseLost is why a take-over is cut short: another node looks after the dead ones now.
+// errLeaseLost is the cause of a take-over being cut short: another node is responsible for dead ones now.
 var errLeaseLost = errors.New("node: the metadata lease is lost")
 
-// takeOvers takes over the logs of dead nodes, while this one holds the metadata lease (MP-9): one after the other, and each
-// until it has succeeded. The first of them starts this node's own engine. It also recovers what an earlier process of this
-// node has left, and removes what is left of the logs of nodes that do not come back. In a cluster without streams it waits
-// for the first one.
+// takeOvers takes over the logs of dead nodes, while this one holds the metadata lease (MP-9): one after the other, each
+// until it has succeeded. The first of them starts this node's own engine. It also recovers what an earlier process of
+// this node has left, and removes what is left of the logs of nodes that do not come back. In a cluster without streams
+// it waits for the first one.
 //
-// That a node is dead is a guess by its liveness key. When it is wrong nothing breaks: the take-over fences the node, which
-// comes back under another epoch.
+// Whether a node is dead is a guess by its liveness key. A wrong guess breaks nothing: the take-over fences the node,
+// which comes back under another epoch.
 type takeOvers struct {
 	mu     sync.Mutex
-	cancel context.CancelFunc // nil: it has not begun, or has ended
+	cancel context.CancelFunc // nil before it begins and after it ends
 	ended  chan struct{}
 	closed bool
 }
@@ -64,13 +65,13 @@ func (t *takeOvers) end() {
 	}
 }
 
-// tries counts the take-overs of a node that failed one after the other.
+// tries counts consecutive failed take-overs of a node.
 type tries struct {
 	failed int
 	next   time.Time // not before
 }
 
-// watchDead looks for dead nodes until life ends, once there can be streams.
+// watchDead takes over dead nodes until life ends, once there can be streams.
 func (s *streams) watchDead(life context.Context) {
 	if !s.awaitStreams(life) {
 		return
@@ -87,7 +88,7 @@ func (s *streams) watchDead(life context.Context) {
 		}
 		for id := range waiting {
 			if !slices.Contains(due, id) {
-				delete(waiting, id) // it lives, or somebody has done it
+				delete(waiting, id) // alive again, or taken over by another node
 			}
 		}
 		for _, id := range due {
@@ -110,7 +111,7 @@ func (s *streams) watchDead(life context.Context) {
 	}
 }
 
-// awaitStreams waits until the metadata can have streams; false if life ends first.
+// awaitStreams waits until the metadata can have streams, and returns false if life ends first.
 func (s *streams) awaitStreams(life context.Context) bool {
 	for {
 		changed := s.log.Changes()
@@ -125,7 +126,7 @@ func (s *streams) awaitStreams(life context.Context) bool {
 	}
 }
 
-// isDue reports whether a node's log is to be recovered here: a dead node's, or this one's of an earlier process.
+// isDue reports whether a node's log is to be recovered here: a dead node's, or that of an earlier process of this node.
 func (s *streams) isDue(ctx context.Context, id streamcatalog.NodeID) bool {
 	if int32(id) == s.member.Node() {
 		return s.isUnfinished(ctx)
@@ -133,8 +134,8 @@ func (s *streams) isDue(ctx context.Context, id streamcatalog.NodeID) bool {
 	return s.isDead(id)
 }
 
-// deadLogs are the dead nodes whose logs nobody has taken over, in the order of their ids; none unless this node holds the
-// lease.
+// deadLogs lists the dead nodes whose logs have not been taken over, in the order of their ids; none unless this node
+// holds the lease.
 func (s *streams) deadLogs() (dead []streamcatalog.NodeID) {
 	for node := range s.log.View().Nodes() {
 		if id := streamcatalog.NodeID(node.ID); s.isDead(id) {
@@ -150,9 +151,9 @@ func (s *streams) isDead(id streamcatalog.NodeID) bool {
 	return known && node.WALEpoch >= 0 && s.member.Buried(int32(id))
 }
 
-// takeOver takes over the log of a dead node. It is cut short when the lease is lost. Should this node have no engine, or should
-// it have failed, one is started first; a node that has come back by then is left alone. For a log of this node itself that is
-// all there is to do, and the lease does not matter.
+// takeOver takes over the log of a dead node. It is cut short when the lease is lost. If this node has no working engine,
+// one is started first; a node that has come back by then is left alone. For a log of this node itself that is all there
+// is to do, and the lease does not matter.
 func (s *streams) takeOver(life context.Context, id streamcatalog.NodeID, try int) error {
 	own := int32(id) == s.member.Node()
 	lost := s.log.LeadLost()
@@ -172,7 +173,7 @@ func (s *streams) takeOver(life context.Context, id streamcatalog.NodeID, try in
 	}()
 	began := time.Now()
 	engine, err := s.get(ctx)
-	back := err == nil && !own && !s.isDead(id) // to start an engine takes long; its epoch now would be of a node that lives
+	back := err == nil && !own && !s.isDead(id) // starting an engine takes long; the epoch may now be of a node that is alive
 	if err == nil && !own && !back {
 		err = engine.Failover(ctx, id)
 	}

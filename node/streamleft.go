@@ -10,25 +10,25 @@ import (
 	streamcatalog "github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// cleanLogs is how often the holder of the metadata lease looks what is left of the logs of nodes that do not come back.
+// cleanLogs is how often the holder of the metadata lease checks what is left of the logs of nodes that do not come back.
 const cleanLogs = time.Hour
 
-// leftLogs is what is known of the logs of nodes that do not come back.
+// leftLogs tracks what is left of the logs of nodes that do not come back.
 type leftLogs struct {
 	every time.Duration
 	next  time.Time                      // not before
-	done  map[streamcatalog.NodeID]int64 // of which nothing is left, up to an epoch
+	done  map[streamcatalog.NodeID]int64 // nodes with nothing left, up to an epoch
 }
 
-// cleanLeft removes what is left of the logs of dead nodes that were taken over or closed, if it is time: fences that have
-// grown old. Who took such a node over does so as long as it runs; then the holder of the lease does.
+// cleanLeft removes, when it is time, what is left of the logs of dead nodes that were taken over or closed: fences that
+// have grown old. The node that took over does so while it runs; afterwards the holder of the lease does.
 func (s *streams) cleanLeft(life context.Context, left *leftLogs) {
 	if !s.log.Leads() || time.Now().Before(left.next) || life.Err() != nil {
 		return
 	}
 	view := s.log.View()
 	if _, marked := view.Get(bucketKey); !marked {
-		return // there was no engine yet
+		return // there has been no engine yet
 	}
 	left.next = time.Now().Add(left.every)
 	for node := range view.Nodes() {
@@ -42,7 +42,8 @@ func (s *streams) cleanLeft(life context.Context, left *leftLogs) {
 	}
 }
 
-// cleanLog removes what is left of a dead node's log. It returns when more of it will be old enough, the zero time for never.
+// cleanLog removes what is left of a dead node's log. It returns when more of it will be old enough, or the zero time for
+// never.
 func (s *streams) cleanLog(life context.Context, id streamcatalog.NodeID) (again time.Time, err error) {
 	store, err := s.bucket(life)
 	if err == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-io/tidemark/stream"
 )
 
-// storeKind is what a stream engine has to know of a bucket to choose its settings.
+// storeKind is the property of a bucket on which the defaults of a stream engine depend.
 type storeKind int
 
 const (
@@ -17,7 +17,7 @@ const (
 	localStore                  // a directory or memory: a request costs a sync at most
 )
 
-// kindOfStore is the kind of the store that a URL names. Without one it is a directory.
+// kindOfStore returns the kind of the store at a URL. Without a URL it is a directory.
 func kindOfStore(storeURL string) storeKind {
 	_, local, _ := localPath(storeURL)
 	if local || strings.HasPrefix(storeURL, "file:") || strings.HasPrefix(storeURL, "mem:") {
@@ -26,10 +26,10 @@ func kindOfStore(storeURL string) storeKind {
 	return cloudStore
 }
 
-// The parts of the memory limit. What is left is for connections, groups, metadata, indexes and what Go's collector has not
+// The parts of the memory limit. What is left is for connections, groups, metadata, indexes and garbage that Go has not
 // collected yet.
 //
-//	requests   a quarter, at most 1 GiB   what clients have sent and is not answered; the caller decides it
+//	requests   a quarter, at most 1 GiB   requests that are not answered yet; the caller decides it
 //	unsynced   an eighth, at most 256 MiB  records that no sync covers yet
 //	streams    three eighths              the log, caches, uploads and compaction of the stream engine
 //
@@ -44,8 +44,8 @@ type budgets struct {
 	requests, unsynced, streams int64
 }
 
-// divideMemory says what each part of a node may hold. limit is the memory limit; 0 is none, and then streams are 0: what
-// their defaults come to. requests and unsynced are what the configuration says of them, 0 is nothing.
+// divideMemory returns what each part of a node may hold. limit is the memory limit; 0 means none, and then streams get
+// 0, which stands for their defaults. requests and unsynced are configured values, 0 for none.
 func divideMemory(limit, requests, unsynced int64) budgets {
 	b := budgets{requests: cmp.Or(requests, 256*mebibyte), unsynced: cmp.Or(unsynced, partition.DefaultMaxUnsyncedBytes)}
 	if limit <= 0 {
@@ -66,13 +66,13 @@ func (c Config) memoryBudgets() budgets {
 
 const (
 	leastStreams = 16 * mebibyte // an engine works with less, but not well
-	maxGrowth    = 8             // how many times the defaults a machine with much memory gets
-	muchMemory   = 4 << 30       // from here on as much may be unacknowledged as the specification says
+	maxGrowth    = 8             // upper bound for the growth of defaults on a machine with much memory
+	muchMemory   = 4 << 30       // from here on the specification's default for unacknowledged bytes applies
 )
 
-// config are the settings of a stream engine that may hold share bytes, on a machine whose memory limit is limit; 0 is none.
-// They are those of section 11 of the specification, with its exceptions for small machines and local stores. What holds
-// memory and was not set is scaled to what those that were set leave of the share.
+// config returns the settings of a stream engine that may hold share bytes, on a machine whose memory limit is limit, 0
+// for none. They are those of section 11 of the specification, with its exceptions for small machines and local stores.
+// Sizes of memory that were not set are scaled to the part of the share that the others leave.
 func (s StreamConfig) config(limit, share int64, kind storeKind) stream.Config {
 	c := stream.DefaultConfig()
 	if kind == localStore {
@@ -83,7 +83,7 @@ func (s StreamConfig) config(limit, share int64, kind storeKind) stream.Config {
 	}
 	s.divide(&c, limit, share)
 	if limit > 0 || s.CacheWALSize > 0 {
-		c.WALMaxUnflushed = min(c.WALMaxUnflushed, c.CacheWALSize) // which bounds it anyway
+		c.WALMaxUnflushed = min(c.WALMaxUnflushed, c.CacheWALSize) // the cache bounds it anyway
 		c.WALBatchBytes = int(min(int64(c.WALBatchBytes), c.CacheWALSize/4))
 	}
 	if limit > 0 || s.CacheBlockSize > 0 {
@@ -94,9 +94,9 @@ func (s StreamConfig) config(limit, share int64, kind storeKind) stream.Config {
 	return c
 }
 
-// divide sets the sizes of what holds memory.
+// divide sets the sizes of everything that holds memory.
 func (s StreamConfig) divide(c *stream.Config, limit, share int64) {
-	var whole int64 // what those that nobody has set come to by default
+	var whole int64 // the defaults of those that were not set
 	for _, h := range s.holders(c) {
 		if h.set > 0 {
 			*h.size = h.set
@@ -116,7 +116,7 @@ func (s StreamConfig) divide(c *stream.Config, limit, share int64) {
 	}
 }
 
-// apply sets what was set and holds no memory.
+// apply sets everything that was configured and holds no memory.
 func (s StreamConfig) apply(c *stream.Config) {
 	c.CompactBandwidth = cmp.Or(s.NetBandwidth, defaultNetBandwidth) / 4
 	for field, value := range map[*int64]int64{
@@ -136,32 +136,32 @@ func (s StreamConfig) apply(c *stream.Config) {
 	c.WALBatchInterval, c.CompactBandwidth = max(c.WALBatchInterval, 0), max(c.CompactBandwidth, 0)
 }
 
-// defaultNetBandwidth is what a machine can send in a second if nobody says.
+// defaultNetBandwidth is the assumed bandwidth of a machine, in bytes a second.
 const defaultNetBandwidth = 1 << 30
 
-// holder is a setting whose memory counts.
+// holder is a setting that holds memory.
 type holder struct {
 	name   string
 	size   *int64
-	set    int64 // what the configuration says, 0 is nothing
+	set    int64 // configured value, or 0
 	times  int64 // how many times its size is held
-	growth int64 // how many times its default it gets at most
+	growth int64 // how many times its default it may get
 }
 
-// holders are about what an engine holds at most.
+// holders estimates what an engine holds at most, by setting.
 func (s StreamConfig) holders(c *stream.Config) []holder {
 	return []holder{
-		// The log cache with what is not acknowledged, the objects that it becomes, and as much of a dead node's log.
+		// The log cache with unacknowledged records, the objects that it becomes, and as much of a dead node's log.
 		{"cache.wal_size", &c.CacheWALSize, s.CacheWALSize, 3, maxGrowth},
 		{"wal.readahead", &c.WALReadahead, s.WALReadahead, 1, 1},
-		// The block cache, and as much again that running reads wait for.
+		// The block cache, and as much again for reads in progress.
 		{"cache.block_size", &c.CacheBlockSize, s.CacheBlockSize, 2, maxGrowth},
 		{"cache.index_size", &c.CacheIndexSize, s.CacheIndexSize, 1, maxGrowth},
 		{"compact.cache", &c.CompactCache, s.CompactCache, 1, 1},
 	}
 }
 
-// engineMemory is about what an engine holds at most.
+// engineMemory estimates how many bytes an engine holds at most.
 func engineMemory(c stream.Config) (all int64) {
 	for _, h := range (StreamConfig{}).holders(&c) {
 		all += *h.size * h.times

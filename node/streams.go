@@ -15,45 +15,45 @@ import (
 	streamcatalog "github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// streams is the stream engine of a node. It starts with the first stream that is asked for, or when a log must be recovered:
-// this node's own, or a dead one's. A node in a cluster without streams has no bucket, no caches, no metrics of them, and
-// metadata that an older version can read.
+// streams is the stream engine of a node. It starts with the first stream that is asked for, or when a log must be
+// recovered: this node's own or a dead one's. In a cluster without streams a node has no bucket, no caches, no metrics of
+// them, and metadata that an older version can read.
 type streams struct {
 	log    *meta.Log
 	member *meta.Member
 	streamOptions
 
-	// What bounds the calls of the bucket: puts of the log have room of their own, so that an append does not wait behind a
-	// thousand reads of a compaction.
+	// Limits of the calls to the bucket: puts of the log have a limit of their own, so that an append does not wait
+	// behind a thousand reads of a compaction.
 	logPuts, calls *objstore.Limit
 
-	turn chan struct{} // holds one value; who has it may use what follows
+	turn chan struct{} // holds one token; its holder may use the fields below
 
-	engine *stream.Engine // nil: there is none
-	store  objstore.Store // nil: it is not open
+	engine *stream.Engine // nil if there is none
+	store  objstore.Store // nil if it is not open
 	begun  int64          // the node epoch of the newest engine
 	closed bool
 
 	telling sync.Once
-	events  observe.StreamEvents // those of observe; ask tell
+	events  observe.StreamEvents // those of observe; use tell
 	dead    takeOvers
 }
 
-// streamOptions say what an engine is made of.
+// streamOptions configure the engine.
 type streamOptions struct {
 	// open opens the bucket. The engine's log and its data are in the same one.
 	open func(ctx context.Context) (objstore.Store, error)
 	// config has the settings; the zero value is [stream.DefaultConfig].
 	config stream.Config
-	// storeCalls is how many calls of the bucket are under way at most, beside the puts of the log, which config bounds; 0 is
+	// storeCalls is how many calls of the bucket may be in flight, beside the puts of the log, which config bounds; 0 is
 	// [objstore.DefaultCalls].
 	storeCalls int
-	// observe returns what is told of streams, and begins to tell of what state says. It is called once, before the first
-	// engine is started. Nil: nobody is told.
+	// observe returns the events that streams report to, and begins to observe state. It is called once, before the first
+	// engine starts. It may be nil.
 	observe func(state func() observe.StreamState) observe.StreamEvents
 	// look is how often the holder of the lease looks for dead nodes; 0 is [lookForDead].
 	look time.Duration
-	// clean is how often it looks what is left of the logs of nodes that do not come back; 0 is [cleanLogs].
+	// clean is how often it checks what is left of the logs of nodes that do not come back; 0 is [cleanLogs].
 	clean time.Duration
 }
 
@@ -67,7 +67,7 @@ func newStreams(log *meta.Log, member *meta.Member, o streamOptions) *streams {
 	return s
 }
 
-// get returns the engine, and starts it if there is none or if the last one has failed. That may take as long as recovery
+// get returns the engine, and starts one if there is none or the last one has failed. That may take as long as recovery
 // takes, and waits for the bucket and for metadata as long as ctx allows.
 func (s *streams) get(ctx context.Context) (*stream.Engine, error) {
 	done, err := s.take(ctx)
@@ -84,7 +84,7 @@ func (s *streams) get(ctx context.Context) (*stream.Engine, error) {
 	return s.engine, nil
 }
 
-// take waits for the turn, until done is called.
+// take waits for the token. The caller calls done to return it.
 func (s *streams) take(ctx context.Context) (done func(), err error) {
 	select {
 	case <-s.turn:
@@ -98,9 +98,9 @@ func (s *streams) take(ctx context.Context) (done func(), err error) {
 	return sync.OnceFunc(func() { s.turn <- struct{}{} }), nil
 }
 
-// reach opens the bucket, if it is not open, and makes sure that it does all that is needed and is the cluster's. While it
-// cannot be reached, or asks to be left alone, reach asks again, for storeTime. The error is a [*StoreError] or a
-// [*WrongStoreError].
+// reach opens the bucket, if it is not open, and makes sure that it has every required feature and is the cluster's.
+// While it cannot be reached, or asks clients to slow down, reach retries for storeTime. The error is a [*StoreError] or
+// a [*WrongStoreError].
 func (s *streams) reach(ctx context.Context) error {
 	done, err := s.take(ctx)
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *streams) reach(ctx context.Context) error {
 	return s.checkBucket(ctx)
 }
 
-// openStore opens the bucket and makes sure that it does all that is needed. The caller has the turn.
+// openStore opens the bucket and probes it for every required feature. The caller holds the token.
 func (s *streams) openStore(ctx context.Context) error {
 	if s.store != nil {
 		return nil
@@ -129,10 +129,10 @@ func (s *streams) openStore(ctx context.Context) error {
 	return nil
 }
 
-// start starts an engine in the place of one that has failed. Each begins an epoch of the node that no engine has had.
+// start replaces an engine that has failed. Each begins an epoch of the node that no engine has had.
 func (s *streams) start(ctx context.Context) error {
 	if s.engine != nil {
-		_ = s.engine.Close(ctx) // it says again why it failed
+		_ = s.engine.Close(ctx) // it repeats why it failed
 		s.engine = nil
 	}
 	if err := s.member.RaiseLevel(ctx, meta.LevelStreams); err != nil {
@@ -160,10 +160,10 @@ func (s *streams) start(ctx context.Context) error {
 	return nil
 }
 
-// watch begins to look for logs that must be recovered, unless that has begun. It waits for nothing.
+// watch starts looking for logs that must be recovered, once. It does not block.
 func (s *streams) watch() { s.dead.begin(s) }
 
-// tell returns what is told of streams, by metrics and in the log.
+// tell returns the events for metrics and the log.
 func (s *streams) tell() observe.StreamEvents {
 	s.telling.Do(func() {
 		if s.observe != nil {
@@ -173,7 +173,7 @@ func (s *streams) tell() observe.StreamEvents {
 	return s.events
 }
 
-// bucket opens the bucket, if it is not open, and returns it. It is open until close.
+// bucket opens the bucket, if it is not open, and returns it. It stays open until close.
 func (s *streams) bucket(ctx context.Context) (objstore.Store, error) {
 	if err := s.reach(ctx); err != nil {
 		return nil, err
@@ -186,8 +186,8 @@ func (s *streams) bucket(ctx context.Context) (objstore.Store, error) {
 	return s.store, nil
 }
 
-// isUnfinished reports whether the log of an earlier process of this node was not closed, and no engine has been started that
-// recovers it.
+// isUnfinished reports whether the log of an earlier process of this node was not closed, and no engine that recovers it
+// has been started.
 func (s *streams) isUnfinished(ctx context.Context) bool {
 	own, known := s.log.View().Node(s.member.Node())
 	if !known || own.WALEpoch < 0 {
@@ -201,7 +201,7 @@ func (s *streams) isUnfinished(ctx context.Context) bool {
 	return s.engine == nil
 }
 
-// state is what metrics tell of streams and of their calls of the bucket.
+// state is what metrics show of streams and of their calls to the bucket.
 func (s *streams) state() observe.StreamState {
 	view := s.log.View()
 	return observe.StreamState{
@@ -211,8 +211,8 @@ func (s *streams) state() observe.StreamState {
 	}
 }
 
-// options give an engine what it asks of metadata: the catalog; the node's registration, which the engine repeats and which
-// keeps its epoch; the proof of that epoch; and the lease.
+// options connect an engine to metadata: the catalog; the node's registration, which the engine repeats and which keeps
+// its epoch; the proof of that epoch; and the lease.
 func (s *streams) options() stream.Options {
 	return stream.Options{
 		Catalog: meta.NewCatalog(s.log), Node: streamcatalog.NodeID(s.member.Node()), Cluster: s.log.ClusterID(),

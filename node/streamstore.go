@@ -17,13 +17,13 @@ import (
 // objectsDir is the object store of a node whose configuration names none, in the data directory.
 const objectsDir = "tidemark-objects"
 
-// storeTime is how long a node waits for an object store that cannot be reached or asks to be left alone.
+// storeTime is how long a node waits for an object store that cannot be reached or asks clients to slow down.
 const storeTime = 30 * time.Second
 
-// StoreError says that the object store cannot be used. It wraps an [*objstore.ProbeError] that names what it lacks, or what
-// opening it said.
+// StoreError says that the object store cannot be used. It wraps an [*objstore.ProbeError] that names what it lacks, or
+// the error of opening it.
 type StoreError struct {
-	Store string // without secrets; empty: it could not be opened, and Err says which
+	Store string // without secrets; empty if it could not be opened, and Err names it
 	Err   error
 }
 
@@ -44,8 +44,8 @@ func (e *StoreError) Error() string {
 // Unwrap returns the cause.
 func (e *StoreError) Unwrap() error { return e.Err }
 
-// openStreams makes what starts a stream engine when the first stream is asked for or a log must be recovered. A store that the
-// configuration names is opened and probed now: a server should not find out hours later that it cannot write there.
+// openStreams prepares the stream engine, which starts with the first stream or when a log must be recovered. A
+// configured store is opened and probed now: a server should not find out hours later that it cannot write there.
 func (n *Node) openStreams(ctx context.Context) error {
 	c := n.config
 	settings, err := c.streamConfig()
@@ -69,8 +69,7 @@ func (n *Node) openStreams(ctx context.Context) error {
 	return nil
 }
 
-// openBucket opens the object store that the configuration names, or the one in the data directory. Metrics tell of it from
-// then on.
+// openBucket opens the configured object store, or the one in the data directory. Metrics cover it from then on.
 func (n *Node) openBucket(ctx context.Context) (store objstore.Store, err error) {
 	name, local := path.Join(n.config.DataDir, objectsDir), true
 	if n.config.Store != "" {
@@ -90,13 +89,15 @@ func (n *Node) openBucket(ctx context.Context) (store objstore.Store, err error)
 	return objstore.Observed(store, n.storeCalled), nil
 }
 
-// warnOfReplacing says that the store lacks what keeps two clusters from replacing each other's large objects.
+// warnOfReplacing logs that the store lacks the feature that keeps two clusters from replacing each other's large
+// objects.
 func (n *Node) warnOfReplacing() {
 	n.log.Warn("the object store ignores If-None-Match when an upload in parts is finished: a data object of this cluster could "+
 		"replace one of a copy of it that uses the same bucket", "store", n.config.Store)
 }
 
-// probeStore asks a store for all that is needed, and asks again for as long as patience while it fails for now.
+// probeStore probes a store for every required feature, and retries for as long as patience while the failure may be
+// temporary.
 func probeStore(ctx context.Context, store objstore.Store, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -106,7 +107,7 @@ func probeStore(ctx context.Context, store objstore.Store, patience time.Duratio
 		switch {
 		case err == nil:
 			return nil
-		case ctx.Err() != nil: // one that was cut short says less than the one before it
+		case ctx.Err() != nil: // an error that was cut short says less than the one before it
 			return cmp.Or(failed, err)
 		case !objstore.Retriable(err):
 			return err

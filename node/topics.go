@@ -13,8 +13,8 @@ import (
 	"github.com/tidemark-io/tidemark/topicconfig"
 )
 
-// catalog turns the topics of the metadata log into those of the broker. A topic is translated once for each of its
-// versions and of the settings of nodes, so a view costs nothing to take however many topics there are.
+// catalog translates the topics of the metadata log into those of the broker. A topic is translated once for each of its
+// versions and of the settings of nodes, so a view costs nothing however many topics there are.
 type catalog struct {
 	node     int32
 	patterns []TopicPattern
@@ -24,10 +24,11 @@ type catalog struct {
 	known map[meta.TopicID]translated
 }
 
-// minKnown is how many topics that are gone may be kept before they are looked for.
+// minKnown is how many deleted topics may be kept before they are swept.
 const minKnown = 64
 
-// internalTopic reports whether a topic is one that Kafka's servers keep for themselves. Other names that begin so are anybody's.
+// internalTopic reports whether a topic is one of those that Kafka's servers keep for themselves. Other names with the
+// same prefix are free.
 func internalTopic(name string) bool {
 	return name == "__consumer_offsets" || name == "__transaction_state" || name == "__share_group_state"
 }
@@ -54,7 +55,7 @@ func (c *catalog) resolve(name string, overrides map[string]string) (topicconfig
 	return c.resolveUnder(*c.nodes.Load(), name, overrides)
 }
 
-// resolveUnder is resolve for other settings of nodes. The server's defaults for topics of this name win over them.
+// resolveUnder is resolve under other settings of nodes. The server's defaults for topics of this name override them.
 func (c *catalog) resolveUnder(nodes broker.NodeConfigs, name string, overrides map[string]string) (topicconfig.Config, error) {
 	config := nodes.InForce
 	for _, p := range c.patterns {
@@ -69,7 +70,7 @@ func (c *catalog) resolveUnder(nodes broker.NodeConfigs, name string, overrides 
 	return config.With(overrides)
 }
 
-// fits says which topic's settings would not go together with other settings of nodes, or nil.
+// fits returns an error naming a topic whose settings conflict with other settings of nodes, or nil.
 func (c *catalog) fits(s *meta.State, nodes broker.NodeConfigs) error {
 	for t := range s.Topics() {
 		_, err := c.resolveUnder(nodes, t.Name, t.Configs())
@@ -108,8 +109,8 @@ func (c *catalog) topic(s *meta.State, t *meta.Topic) *broker.Topic {
 func (c *catalog) translate(t *meta.Topic) *broker.Topic {
 	config, err := c.resolve(t.Name, t.Configs())
 	if err != nil {
-		// The settings were valid when they were proposed. A server that does not know one of them any more runs the topic
-		// with the rest rather than not at all.
+		// The settings were valid when they were proposed. A server that no longer knows one of them runs the topic with
+		// the rest rather than not at all.
 		config = c.resolveKnown(t)
 	}
 	self := []int32{c.node}
@@ -125,7 +126,7 @@ func (c *catalog) translate(t *meta.Topic) *broker.Topic {
 	return to
 }
 
-// resolveKnown applies a topic's settings one by one and leaves out those that are refused.
+// resolveKnown applies a topic's settings one by one and skips those that are refused.
 func (c *catalog) resolveKnown(t *meta.Topic) topicconfig.Config {
 	kept := map[string]string{}
 	config, err := c.resolve(t.Name, kept)
@@ -143,7 +144,7 @@ func (c *catalog) resolveKnown(t *meta.Topic) topicconfig.Config {
 	return config
 }
 
-// topicsView is one state of the metadata log as the broker wants to see it.
+// topicsView presents one state of the metadata log to the broker.
 type topicsView struct {
 	state   *meta.State
 	catalog *catalog
@@ -167,7 +168,7 @@ func (v topicsView) ByID(id broker.TopicID) (*broker.Topic, bool) {
 	return v.catalog.topic(v.state, t), true
 }
 
-// ByCollision finds the topic that keeps a topic of this name from being created.
+// ByCollision finds the topic that prevents the creation of a topic of this name.
 func (v topicsView) ByCollision(name string) (*broker.Topic, bool) {
 	if t, ok := v.ByName(name); ok {
 		return t, true
@@ -190,5 +191,5 @@ func (v topicsView) All() iter.Seq[*broker.Topic] {
 	}
 }
 
-// Len is the number of topics.
+// Len returns the number of topics.
 func (v topicsView) Len() int { return v.state.TopicCount() }

@@ -7,10 +7,10 @@ import (
 	"github.com/tidemark-io/tidemark/observe"
 )
 
-// traceTime is how long the close of a node waits for a receiver of spans.
+// traceTime is how long a closing node waits for the receiver of spans.
 const traceTime = 2 * time.Second
 
-// openTraces opens the sender of spans, if there is a receiver. It is closed last, so that it can send every span.
+// openTraces opens the exporter of spans, if a receiver is configured. It is closed last, so that it can send every span.
 func (n *Node) openTraces() error {
 	c := n.config
 	traces, err := observe.NewTraces(n.reg, n.log, observe.TraceOptions{
@@ -31,7 +31,7 @@ func (n *Node) openTraces() error {
 	return nil
 }
 
-// recovering begins the span of a log that is opened after an unclean stop. Others take no time worth tracing.
+// recovering begins the span of opening a log after an unclean stop. Other opens are too quick to be worth tracing.
 func (n *Node) recovering(ctx context.Context, p logPlan) func(err error) {
 	if p.clean {
 		return func(error) {}

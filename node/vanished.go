@@ -7,11 +7,11 @@ import (
 	"os"
 )
 
-// VanishedError says that the data directory of a running node was removed or replaced: what the node writes goes into
-// files that have no name any more.
+// VanishedError says that the data directory of a running node was removed or replaced: the node writes to files that no
+// longer have a name.
 type VanishedError struct {
 	Dir string
-	Err error // what of it is gone, nil for the directory itself
+	Err error // what is missing, or nil for the directory itself
 }
 
 func (e *VanishedError) Error() string {
@@ -23,13 +23,13 @@ func (e *VanishedError) Error() string {
 		e.Dir)
 }
 
-// Unwrap returns what of it is gone.
+// Unwrap returns what is missing.
 func (e *VanishedError) Unwrap() error { return e.Err }
 
-// checkedFile is a metadata log that can say whether its file is still in its place.
+// checkedFile is a metadata log that can check that its file is still in place.
 type checkedFile interface{ CheckFile() error }
 
-// stillThere makes sure that the data directory is the one that was opened, and so is the metadata log in it.
+// stillThere makes sure that the data directory and its metadata log are the ones that were opened.
 func (n *Node) stillThere() error {
 	d := n.data
 	now, err := d.fs.Stat(d.path)
@@ -37,7 +37,7 @@ func (n *Node) stillThere() error {
 	case errors.Is(err, fs.ErrNotExist):
 		return &VanishedError{Dir: d.path}
 	case err != nil:
-		return nil // it cannot be said
+		return nil // unknown
 	case os.SameFile(d.opened, d.opened) && !os.SameFile(d.opened, now): // only some file systems can tell
 		return &VanishedError{Dir: d.path}
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/tidemark-io/tidemark/topicconfig"
 )
 
-// missingDefaults are the defaults of topics that the brokers had and the target's server has not. Settings that brokers
-// were given while they ran are above those of their files.
+// missingDefaults returns the topic defaults that the brokers had and the target's server does not. Settings made while
+// brokers ran override those of their files.
 func (im *Import) missingDefaults(dynamic map[string]string) map[string]string {
 	broker := maps.Clone(im.o.Properties)
 	if broker == nil {
@@ -29,7 +29,7 @@ func (im *Import) missingDefaults(dynamic map[string]string) map[string]string {
 	return missing
 }
 
-// topicDefaults are the topic settings that broker settings give defaults to.
+// topicDefaults returns the defaults of topics that broker settings imply.
 func topicDefaults(broker map[string]string) map[string]string {
 	defaults := map[string]string{}
 	for _, d := range topicconfig.Definitions() {
@@ -43,7 +43,7 @@ func topicDefaults(broker map[string]string) map[string]string {
 	return defaults
 }
 
-// scaled is a broker's setting in the unit of the topic's. A negative one has no unit: it means forever.
+// scaled converts a broker's setting to the unit of the topic's. A negative one has no unit: it means forever.
 func scaled(value string, scale int64) string {
 	n, err := strconv.ParseInt(value, 10, 64)
 	if scale == 1 || err != nil {

@@ -26,7 +26,7 @@ const (
 	doneDir    = "done"
 )
 
-// planFileVersion is the only version of plan.json that there is.
+// planFileVersion is the only version of plan.json.
 const planFileVersion = 1
 
 // savedPlan is the content of plan.json.
@@ -68,8 +68,8 @@ func (im *Import) staging(parts ...string) string {
 	return path.Join(append([]string{im.o.Target, stagingDir}, parts...)...)
 }
 
-// resume finds out whether an earlier run has begun what has to be finished as it was planned: it had everything in
-// done/, or it moves directories, of which some are not in the source any more.
+// resume finds out whether an earlier run must be finished as it was planned: it had everything in done/, or it was
+// moving directories, some of which are no longer in the source.
 func (im *Import) resume() (settled bool, err error) {
 	source, importing := im.store.Importing()
 	saved, err := im.readPlan()
@@ -108,7 +108,7 @@ func cleaned(dirs []string) []string {
 	return out
 }
 
-// readPlan reads plan.json; nil if there is none.
+// readPlan reads plan.json, and returns nil if there is none.
 func (im *Import) readPlan() (*Plan, error) {
 	name := im.staging(planFile)
 	data, err := vfs.ReadFile(im.o.FS, name)
@@ -128,8 +128,8 @@ func (im *Import) readPlan() (*Plan, error) {
 	return saved.Plan, nil
 }
 
-// Execute takes what the plan says. When it returns nil everything is durable and the target is ready for a server. After
-// an error, and after a crash, the same import can be run again and goes on where it stopped. Errors to match:
+// Execute imports what the plan says. When it returns nil everything is durable and the target is ready for a server.
+// After an error or a crash, the same import can be run again and continues where it stopped. Errors to match:
 // [*DamageError], [*ChangedError], ctx's cause.
 func (im *Import) Execute(ctx context.Context) error {
 	if err := im.execute(ctx); err != nil {
@@ -163,7 +163,7 @@ func (im *Import) execute(ctx context.Context) error {
 	return im.commit(ctx)
 }
 
-// checkSpace refuses a copy that does not fit, unless some of it is there already.
+// checkSpace refuses a copy that does not fit, unless part of it was already copied.
 func (im *Import) checkSpace() error {
 	disk, ok := im.o.FS.(vfs.SpaceReporter)
 	if !ok || im.o.How != Copy {
@@ -180,7 +180,7 @@ func (im *Import) checkSpace() error {
 	return nil
 }
 
-// existing is the nearest directory above a name that is there.
+// existing returns the nearest ancestor of a name that exists.
 func existing(fsys vfs.FS, name string) string {
 	for {
 		if _, err := fsys.Stat(name); err == nil || path.Dir(name) == name {
@@ -196,8 +196,8 @@ type task struct {
 	p     *Partition
 }
 
-// stage brings every partition into done/. What is moved is verified before anything is, so that damage leaves the source
-// as it was.
+// stage brings every partition into done/. Partitions to be moved are all verified before the first one is moved, so that
+// damage leaves the source unchanged.
 func (im *Import) stage(ctx context.Context) error {
 	im.total = im.plan.Bytes()
 	if im.plan.How == Move && !im.resumed {
@@ -215,7 +215,7 @@ func (im *Import) stage(ctx context.Context) error {
 	return im.eachPartition(ctx, im.stageOne)
 }
 
-// eachPartition works on all partitions that are taken, several at a time, until one fails.
+// eachPartition works on all imported partitions, several at a time, until one fails.
 func (im *Import) eachPartition(ctx context.Context, do func(context.Context, *Topic, *Partition) error) error {
 	var tasks []task
 	for _, t := range im.plan.Taken() {
@@ -239,8 +239,8 @@ func (im *Import) eachPartition(ctx context.Context, do func(context.Context, *T
 	return err
 }
 
-// prepareStaging makes the directories and the plan file. What an earlier run has finished is kept if the source is still
-// the same; what it had not, unless it was moved, is brought over anew.
+// prepareStaging creates the directories and the plan file. Partitions that an earlier run finished are kept if the
+// source is unchanged; unfinished ones are brought over again unless they were moved.
 func (im *Import) prepareStaging() error {
 	old, err := im.readPlan()
 	if err != nil {
@@ -275,7 +275,7 @@ func (im *Import) prepareStaging() error {
 	return vfs.WriteFileAtomic(im.o.FS, im.staging(planFile), data)
 }
 
-// has reports whether the plan takes the same state of a partition.
+// has reports whether the plan has a partition in the same state.
 func (p *Plan) has(t *Topic, want *Partition) bool {
 	for _, mine := range p.Taken() {
 		if mine.ID == t.ID && mine.Name == t.Name && int(want.Index) < len(mine.Partitions) {
@@ -285,7 +285,7 @@ func (p *Plan) has(t *Topic, want *Partition) bool {
 	return false
 }
 
-// discard removes what a part of the staging directory holds, but for what is kept.
+// discard empties a part of the staging directory, except for what is kept.
 func (im *Import) discard(part string, kept map[string]bool) error {
 	list, err := im.o.FS.List(im.staging(part))
 	if err != nil {
@@ -331,10 +331,10 @@ func (im *Import) stageOne(ctx context.Context, t *Topic, p *Partition) error {
 	return errors.Join(im.o.FS.SyncDir(im.staging(doneDir)), im.o.FS.SyncDir(im.staging(workDir)))
 }
 
-// moveOver renames a partition's directory, unless an earlier run has.
+// moveOver renames a partition's directory, unless an earlier run did.
 func (im *Import) moveOver(p *Partition, work string) error {
 	if _, err := im.o.FS.Stat(work); err == nil {
-		p.Clean = false // an earlier run has begun to make it ours
+		p.Clean = false // an earlier run has begun to convert it
 		return nil
 	}
 	if err := im.o.FS.Rename(p.Dir, work); err != nil {
@@ -344,8 +344,8 @@ func (im *Import) moveOver(p *Partition, work string) error {
 	return errors.Join(im.o.FS.SyncDir(im.staging(workDir)), im.o.FS.SyncDir(path.Dir(p.Dir)))
 }
 
-// settle makes a directory that Kafka has written one of ours: it has its topic's id, its log is recovered and verified,
-// its start is written down, and everything is durable.
+// settle converts a directory that Kafka has written: it gets its topic's id, its log is recovered and verified, its log
+// start is recorded, and everything is made durable.
 func (im *Import) settle(t *Topic, p *Partition, dir string) error {
 	if _, err := logdir.ReadMetadata(im.o.FS, dir); errors.Is(err, fs.ErrNotExist) {
 		err = logdir.WriteMetadata(im.o.FS, dir, t.ID)
@@ -361,7 +361,7 @@ func (im *Import) settle(t *Topic, p *Partition, dir string) error {
 	return syncFiles(im.o.FS, dir)
 }
 
-// verify opens a log, reads all of it, and closes it. keep says that it is ours now.
+// verify opens a log, reads all of it, and closes it. keep says that the directory is converted, so changes are kept.
 func (im *Import) verify(fsys vfs.FS, dir string, t *Topic, p *Partition, keep bool) (err error) {
 	found := *p
 	l, env, err := im.openLog(fsys, dir, &found)
@@ -392,7 +392,7 @@ func (im *Import) verify(fsys vfs.FS, dir string, t *Topic, p *Partition, keep b
 	return l.Sync()
 }
 
-// commit puts the directories that are whole in their places and makes the topics known. No server starts meanwhile.
+// commit moves finished directories to their places and adds the topics. No server starts meanwhile.
 func (im *Import) commit(ctx context.Context) error {
 	taken := im.plan.Taken()
 	next := max(im.plan.NextProducerID, im.highest.Load()+1)
@@ -422,7 +422,7 @@ func (im *Import) commit(ctx context.Context) error {
 	return im.tidy()
 }
 
-// tidy removes what an import that is over has left in the target.
+// tidy removes what a finished import has left in the target.
 func (im *Import) tidy() error {
 	if _, err := im.o.FS.Stat(im.staging()); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -433,7 +433,7 @@ func (im *Import) tidy() error {
 	return im.o.FS.SyncDir(im.o.Target)
 }
 
-// writeCheckpoints tells the next start what is known of the logs.
+// writeCheckpoints records what is known about the logs for the next start.
 func (im *Import) writeCheckpoints(taken []*Topic) error {
 	ends, starts := map[logdir.Partition]int64{}, map[logdir.Partition]int64{}
 	for _, t := range taken {

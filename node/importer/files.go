@@ -18,7 +18,7 @@ import (
 // chunkSize is how many bytes are copied at a time.
 const chunkSize = 1 << 20
 
-// bring fills the directory to, which is new and empty, with the files of a partition, durably.
+// bring fills to, an empty directory, with the files of a partition, durably.
 func (im *Import) bring(ctx context.Context, p *Partition, to string) error {
 	list, err := im.o.FS.List(p.Dir)
 	if err != nil {
@@ -46,7 +46,7 @@ func (im *Import) bring(ctx context.Context, p *Partition, to string) error {
 }
 
 // sealedSegments are the record files that neither Kafka nor this server ever changes again: all but the last, if they
-// are flushed. Everything else is copied also when files are linked.
+// are flushed. Everything else is copied even when files are linked.
 func sealedSegments(list []fs.DirEntry, p *Partition) map[string]bool {
 	var names []string
 	var bases []int64
@@ -83,7 +83,7 @@ func (im *Import) link(from, to string) error {
 	return err
 }
 
-// otherDevice explains what links and moves cannot do.
+// otherDevice explains why files cannot be linked or moved.
 func otherDevice(err error, how How) error {
 	if errors.Is(err, syscall.EXDEV) {
 		return fmt.Errorf("the target is on another file system, where --how %s is impossible; use --how copy: %w", how, err)
@@ -139,7 +139,7 @@ func (im *Import) copyBytes(ctx context.Context, source, target vfs.File) (size 
 	return info.Size(), nil
 }
 
-// syncFiles makes every file of a directory durable, and its names.
+// syncFiles makes every file of a directory durable, and the directory itself.
 func syncFiles(fsys vfs.FS, dir string) error {
 	list, err := fsys.List(dir)
 	if err != nil {

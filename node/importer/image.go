@@ -8,9 +8,9 @@ import (
 	"github.com/tidemark-io/tidemark/logdir"
 )
 
-// The records of Kafka's metadata log that say something of topics, by their api keys; all others are passed over. The
-// layouts are those of Apache Kafka 3.3 to 4.4. Higher versions than these add fields behind the known ones, or have
-// another meaning: they are refused.
+// The records of Kafka's metadata log that concern topics, by their api keys; all others are skipped. The layouts are
+// those of Apache Kafka 3.3 to 4.4. Higher versions may add fields behind the known ones or change their meaning, so they
+// are refused.
 const (
 	keyTopic           = 2  // version 0: name, topic id
 	keyPartition       = 3  // 0-2: see applyPartition
@@ -21,22 +21,22 @@ const (
 	keyBeginTxn        = 23 // 0: the records up to the next EndTransaction count together or, up to an Abort, not at all
 	keyEndTxn          = 24
 	keyAbortTxn        = 25
-	keyClearEligible   = 28 // 0: name of a topic, or empty for all: nobody is eligible but who is in sync
+	keyClearEligible   = 28 // 0: name of a topic, or empty for all: only in-sync replicas are eligible
 )
 
-// newestVersion is the highest version of each kind that is read here.
+// newestVersion is the highest supported version of each kind.
 var newestVersion = map[uint32]uint32{
 	keyTopic: 0, keyPartition: 2, keyConfig: 0, keyPartitionChange: 2, keyRemoveTopic: 0, keyProducerIDs: 0,
 	keyBeginTxn: 0, keyEndTxn: 0, keyAbortTxn: 0, keyClearEligible: 0,
 }
 
-// Kinds of resources that a ConfigRecord is about.
+// Kinds of resources that a ConfigRecord applies to.
 const (
 	resourceTopic  = 2
 	resourceBroker = 4
 )
 
-// Leaders in partition records that are no node.
+// Leaders in partition records that are not nodes.
 const (
 	noLeader   = -1
 	sameLeader = -2 // in a PartitionChangeRecord
@@ -58,14 +58,14 @@ const (
 	tagNewLastKnown = 7
 )
 
-// mostPartitions is more than any topic has: a higher number is a fault of the record.
+// mostPartitions is more than any topic has: a higher number means a broken record.
 const mostPartitions = 1 << 20
 
 // kraftPartition is a partition as the metadata log has it.
 type kraftPartition struct {
 	replicas, isr []int32
-	eligible      []int32 // replicas that are not in sync any more and have every committed record (KIP-966)
-	lastKnown     []int32 // the last leader, when nobody is in sync or eligible
+	eligible      []int32 // replicas outside the ISR that have every committed record (KIP-966)
+	lastKnown     []int32 // the last leader, when no replica is in sync or eligible
 	leader        int32   // -1: none
 	leaderEpoch   int32
 }
@@ -91,7 +91,7 @@ type resource struct {
 	name string
 }
 
-// image is what Kafka's metadata log says of topics, as of some offset.
+// image is the state of topics in Kafka's metadata log at some offset.
 type image struct {
 	topics         map[logdir.UUID]*kraftTopic
 	configs        map[resource]map[string]string
@@ -175,7 +175,7 @@ func (m *image) applyRecord(key, version uint32, r *wireReader) {
 	}
 }
 
-// clearEligible forgets who is eligible in a topic's partitions, or in all if there is no name.
+// clearEligible clears the eligible replicas of a topic's partitions, or of all if the name is empty.
 func (m *image) clearEligible(name string) {
 	for _, t := range m.topics {
 		if name != "" && name != t.name {
@@ -188,7 +188,7 @@ func (m *image) clearEligible(name string) {
 	}
 }
 
-// topic returns the topic that a record is about.
+// topic returns the topic of a record.
 func (m *image) topic(r *wireReader, id logdir.UUID) *kraftTopic {
 	t := m.topics[id]
 	if t == nil && r.err == nil {
@@ -228,7 +228,7 @@ func (m *image) applyPartition(r *wireReader, version uint32) {
 	}
 }
 
-// applyChange reads what changed of a partition. A leader that is named, be it the same, begins a new epoch.
+// applyChange reads the changes to a partition. A record that names a leader, even the same one, begins a new epoch.
 func (m *image) applyChange(r *wireReader) {
 	index, id := r.int32(), r.uuid()
 	t := m.topic(r, id)
@@ -281,7 +281,8 @@ func (m *image) applyConfig(r *wireReader) {
 	}
 }
 
-// brokerConfigs are the settings that the cluster's brokers were given while they ran: those of all, then the node's own.
+// brokerConfigs are the settings made while the cluster's brokers ran: the cluster-wide ones, overridden by the node's
+// own.
 func (m *image) brokerConfigs(node int32) map[string]string {
 	all := maps.Clone(m.configs[resource{resourceBroker, ""}])
 	if all == nil {

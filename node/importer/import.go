@@ -18,7 +18,7 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// neverExpire keeps producers whatever their age: the server drops them by its own setting.
+// neverExpire keeps producers whatever their age: the server expires them by its own setting.
 const neverExpire = math.MaxInt64 / 4
 
 // Options say what to import and where to.
@@ -26,17 +26,17 @@ type Options struct {
 	// Sources are the log directories of one Kafka node, all of them.
 	Sources []string
 
-	// Target is Tidemark's data directory. It is made if there is none; it may hold other topics.
+	// Target is Tidemark's data directory. It is created if missing; it may hold other topics.
 	Target string
 
-	// NodeID is the id of the Tidemark node that the target is or will be of.
+	// NodeID is the id of the Tidemark node that owns the target or will own it.
 	NodeID int32
 
 	// TopicDefaults and TopicPatterns are the server's: a topic whose settings contradict them is not taken.
 	TopicDefaults map[string]string
 	TopicPatterns []node.TopicPattern
 
-	// Properties are those of Kafka's server.properties, to find out what its topics had as defaults; nil if not known.
+	// Properties are those of Kafka's server.properties, which hold the defaults of its topics; nil if not known.
 	Properties map[string]string
 
 	// How says what happens to the files; empty is Copy.
@@ -48,8 +48,8 @@ type Options struct {
 	// Workers is how many partitions are worked on at the same time; 0 is 4.
 	Workers int
 
-	// Progress is told how far a phase is, "survey" in partitions and "import" in bytes. It may be called by several
-	// goroutines at once and must be quick. Nil: nobody is told.
+	// Progress is called with the progress of a phase, "survey" in partitions and "import" in bytes. It may be called by
+	// several goroutines at once and must be quick. It may be nil.
 	Progress func(phase string, done, total int64)
 
 	// FS is the file system of the sources and the target; nil is the real one.
@@ -58,7 +58,7 @@ type Options struct {
 	Now func() time.Time
 	// Meta is the store of the target's metadata log, which the caller closes; nil is a file in the target.
 	Meta meta.Backend
-	// Log receives what a person should read; nil discards it.
+	// Log receives messages for people; nil discards them.
 	Log *slog.Logger
 }
 
@@ -107,11 +107,11 @@ func (o Options) validate() error {
 type Import struct {
 	o      Options
 	source *source
-	store  *node.Store // nil while the target is not there
+	store  *node.Store // nil while the target does not exist
 	plan   *Plan
 
 	committing bool // an earlier run had everything in done/
-	resumed    bool // the plan is that of an earlier run that moves
+	resumed    bool // the plan is that of an earlier run that moves partitions
 
 	total int64
 	steps struct {
@@ -122,8 +122,8 @@ type Import struct {
 	highest atomic.Int64 // producer id
 }
 
-// Open takes the locks and makes the plan. Nothing is changed. Errors to match: vfs.ErrLocked when Kafka or the target's
-// server runs, [*NotKafkaError], and those of [node.OpenStore]. The caller closes the import.
+// Open locks the directories and makes the plan. It changes nothing. Errors to match: vfs.ErrLocked when Kafka or the
+// target's server is running, [*NotKafkaError], and those of [node.OpenStore]. The caller closes the import.
 func Open(ctx context.Context, o Options) (*Import, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -156,7 +156,7 @@ func (im *Import) open(ctx context.Context) error {
 	return err
 }
 
-// targetIsThere reports whether a server has used the target, or an import has.
+// targetIsThere reports whether a server or an import has used the target.
 func (im *Import) targetIsThere() (bool, error) {
 	_, err := im.o.FS.Stat(path.Join(im.o.Target, "meta.properties"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -165,7 +165,7 @@ func (im *Import) targetIsThere() (bool, error) {
 	return err == nil, err
 }
 
-// openStore opens the target, and makes it if there is none, with Kafka's cluster id.
+// openStore opens the target, and creates it with Kafka's cluster id if it does not exist.
 func (im *Import) openStore(ctx context.Context) error {
 	cluster := ""
 	if there, err := im.targetIsThere(); err != nil {
@@ -184,13 +184,13 @@ func (im *Import) openStore(ctx context.Context) error {
 	return err
 }
 
-// Plan is what is taken and what cannot be. It is the import's: read only.
+// Plan returns what is imported and what cannot be. It belongs to the import and is read-only.
 func (im *Import) Plan() *Plan { return im.plan }
 
-// Resumed reports whether an earlier run had begun, so that the plan is that run's.
+// Resumed reports whether the plan is that of an earlier run, which this one continues.
 func (im *Import) Resumed() bool { return im.committing || im.resumed }
 
-// step tells how far a phase is.
+// step reports the progress of a phase.
 func (im *Import) step(phase string, n, total int64) {
 	im.steps.Lock()
 	defer im.steps.Unlock()
@@ -201,7 +201,7 @@ func (im *Import) step(phase string, n, total int64) {
 	im.o.Progress(phase, im.steps.done, total)
 }
 
-// Close gives the sources and the target back.
+// Close unlocks the sources and the target.
 func (im *Import) Close() error {
 	var errs []error
 	if im.source != nil {

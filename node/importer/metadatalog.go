@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// metadataTopic is the partition that is Kafka's metadata log.
+// metadataTopic is the topic of Kafka's metadata log; it has one partition.
 const metadataTopic = "__cluster_metadata"
 
 // checkpointSuffix ends the name of a snapshot of the metadata log: the offset that it covers, in 20 digits, a dash, the
@@ -24,7 +24,7 @@ const checkpointSuffix = ".checkpoint"
 // Control records of the metadata log, by the type in their keys.
 const snapshotFooter = 4
 
-// readImage reads the newest snapshot and the records behind it.
+// readImage reads the newest snapshot and the records after it.
 func readImage(fsys vfs.FS, dir string) (*image, error) {
 	list, err := fsys.List(dir)
 	if err != nil {
@@ -47,8 +47,8 @@ func readImage(fsys vfs.FS, dir string) (*image, error) {
 	return m, replaySegments(fsys, dir, segments, m, from)
 }
 
-// newestSnapshot reads the newest snapshot that is whole, and returns the offset from which the log goes on. Kafka writes
-// one under another name until it is whole, so that one which is not is passed over.
+// newestSnapshot reads the newest complete snapshot, and returns the offset at which the log continues. Kafka writes a
+// snapshot under another name until it is complete, so an incomplete one is skipped.
 func newestSnapshot(fsys vfs.FS, dir string, names []string) (m *image, from int64, err error) {
 	for _, name := range slices.Backward(names) {
 		text, _, _ := strings.Cut(strings.TrimSuffix(name, checkpointSuffix), "-")
@@ -102,8 +102,8 @@ func endsSnapshot(b batch.Batch) (bool, error) {
 	return last, records.Err()
 }
 
-// replaySegments applies what the log's segments hold from an offset on. A batch of the last segment that is torn or
-// damaged ends the log, as it does for Kafka; in another it is an error, and so are offsets that are not there.
+// replaySegments applies the log's segments from an offset on. A torn or damaged batch in the last segment ends the log,
+// as it does for Kafka; in any other segment it is an error, and so are missing offsets.
 func replaySegments(fsys vfs.FS, dir string, names []string, m *image, from int64) error {
 	next := from
 	for i, name := range names {

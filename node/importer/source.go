@@ -12,11 +12,11 @@ import (
 	"github.com/tidemark-io/tidemark/vfs/overlay"
 )
 
-// source is the log directories of one Kafka node. Nothing in them is changed but by a move: they are looked at through an
+// source is the log directories of one Kafka node. Only a move changes anything in them: they are read through an
 // overlay, and only their locks are real.
 type source struct {
 	fs    vfs.FS
-	view  vfs.FS // what is done to it stays in memory
+	view  vfs.FS // changes to it stay in memory
 	dirs  []*sourceDir
 	meta  logdir.Meta
 	image *image
@@ -33,7 +33,7 @@ type sourceDir struct {
 	recovered, watermarks, starts map[logdir.Partition]int64
 }
 
-// cleanMarker is there after a stop in order.
+// cleanMarker exists after a clean stop.
 const cleanMarker = ".kafka_cleanshutdown"
 
 // NotKafkaError says that a directory is not a log directory of a KRaft node.
@@ -46,7 +46,7 @@ func (e *NotKafkaError) Error() string {
 	return fmt.Sprintf("%s is not a Kafka log directory that can be read: %s", e.Dir, e.Reason)
 }
 
-// openSource locks the directories and reads what they say.
+// openSource locks the directories and reads their metadata.
 func openSource(fsys vfs.FS, dirs []string) (s *source, err error) {
 	s = &source{fs: fsys, view: overlay.New(fsys)}
 	defer func() {
@@ -93,7 +93,7 @@ func (s *source) openDir(dir string) error {
 	return d.readCheckpoints()
 }
 
-// identify makes sure that all directories are one node's.
+// identify makes sure that all directories belong to one node.
 func (s *source) identify(d *sourceDir) error {
 	m, err := d.dir.Meta()
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *source) identify(d *sourceDir) error {
 	return nil
 }
 
-// readCheckpoints reads what Kafka knew of the logs. A damaged file is as good as none, as it is for Kafka.
+// readCheckpoints reads what Kafka recorded about the logs. A damaged file counts as missing, as it does for Kafka.
 func (d *sourceDir) readCheckpoints() error {
 	for _, file := range []struct {
 		offsets *logdir.Offsets
@@ -142,7 +142,7 @@ func (s *source) readMetadata() error {
 		"directories, name all; clusters that still use ZooKeeper cannot be imported)"}
 }
 
-// close gives the directories back.
+// close unlocks the directories.
 func (s *source) close() error {
 	var errs []error
 	for _, d := range s.dirs {

@@ -21,7 +21,7 @@ import (
 	"github.com/tidemark-io/tidemark/vfs/overlay"
 )
 
-// survey makes the plan of an import from what the source says.
+// survey makes the plan of an import from the source.
 func (im *Import) survey(ctx context.Context) (*Plan, error) {
 	s := im.source
 	p := &Plan{
@@ -42,7 +42,7 @@ func (im *Import) survey(ctx context.Context) (*Plan, error) {
 
 func byName(a, b *kraftTopic) int { return cmp.Compare(a.name, b.name) }
 
-// surveyTopic decides whether a topic can be taken, as far as the metadata tells.
+// surveyTopic decides from the metadata whether a topic can be taken.
 func (im *Import) surveyTopic(k *kraftTopic) Topic {
 	t := Topic{Name: k.name, ID: k.id, Configs: map[string]string{}}
 	im.surveyConfigs(&t)
@@ -77,14 +77,14 @@ func (im *Import) surveyTopic(k *kraftTopic) Topic {
 	return t
 }
 
-// refuse keeps a topic from being taken. The first reason stays.
+// refuse marks a topic as not importable. The first reason stays.
 func (t *Topic) refuse(format string, args ...any) {
 	if t.Refused == "" {
 		t.Refused = fmt.Sprintf(format, args...)
 	}
 }
 
-// place writes down what a log directory says of a partition in it.
+// place records what a log directory says about a partition in it.
 func (p *Partition) place(d *sourceDir, name logdir.Partition) {
 	p.Dir, p.Clean = d.dir.PartitionPath(name), d.clean
 	p.RecoveryPoint, p.CheckedStart = d.recovered[name], d.starts[name]
@@ -93,7 +93,7 @@ func (p *Partition) place(d *sourceDir, name logdir.Partition) {
 	}
 }
 
-// surveyConfigs sorts the topic's settings into those that it takes along and those that it cannot.
+// surveyConfigs sorts the topic's settings into those that are imported and those that cannot be.
 func (im *Import) surveyConfigs(t *Topic) {
 	all := im.source.image.configs[resource{resourceTopic, t.Name}]
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -109,10 +109,10 @@ func (im *Import) surveyConfigs(t *Topic) {
 	}
 }
 
-// refusal says why a topic cannot be taken whatever its partitions are, or "".
+// refusal returns why a topic cannot be taken whatever its partitions are, or "".
 func (im *Import) refusal(t *Topic) string {
 	for _, pattern := range im.o.Exclude {
-		if matched, _ := path.Match(pattern, t.Name); matched { // the patterns were checked by Open
+		if matched, _ := path.Match(pattern, t.Name); matched { // Open checked the patterns
 			return "it is excluded"
 		}
 	}
@@ -145,7 +145,7 @@ func (im *Import) refusal(t *Topic) string {
 	return ""
 }
 
-// leftovers lists the directories that are not taken whatever the plan.
+// leftovers lists the directories that no plan takes.
 func (im *Import) leftovers() []Left {
 	var left []Left
 	for _, d := range im.source.dirs {
@@ -186,7 +186,7 @@ func (im *Import) leftover(e logdir.Entry) string {
 	return "the metadata log has no topic of this name"
 }
 
-// surveyLogs opens every log that may be taken, in memory over its files, and writes down what it is after recovery.
+// surveyLogs opens every log that may be taken, in memory over its files, and records its state after recovery.
 func (im *Import) surveyLogs(ctx context.Context, plan *Plan) error {
 	var mu sync.Mutex
 	var tasks []func()
@@ -214,7 +214,7 @@ func (im *Import) surveyLogs(ctx context.Context, plan *Plan) error {
 	return err
 }
 
-// noteLogs tells what a person should know of a topic's logs.
+// noteLogs adds the notes about a topic's logs.
 func (t *Topic) noteLogs() {
 	for _, p := range t.Partitions {
 		if p.HighWatermark >= 0 && p.End > p.HighWatermark {
@@ -278,12 +278,13 @@ func (p *Partition) measure(fsys vfs.FS) error {
 	return nil
 }
 
-// wanted reports whether a file of a partition is taken. What Kafka has retired, or had not finished to write, is not.
+// wanted reports whether a file of a partition is taken. Files that Kafka has retired, or had not finished writing, are
+// not.
 func wanted(e fs.DirEntry) bool {
 	return !e.IsDir() && !strings.HasSuffix(e.Name(), ".deleted") && !strings.HasSuffix(e.Name(), ".tmp")
 }
 
-// openLog opens a log whose last writer was Kafka and recovers it. The caller closes both, also after an error.
+// openLog opens and recovers a log that Kafka wrote. The caller closes both results, also after an error.
 func (im *Import) openLog(fsys vfs.FS, dir string, p *Partition) (*kafkalog.Log, *kafkalog.Env, error) {
 	var mu sync.Mutex
 	repairs := []string{}

@@ -121,7 +121,7 @@ func (r *wireReader) tagged(visit func(tag uint32, field *wireReader)) {
 	}
 }
 
-// frame reads what goes before each message.
+// frame reads what precedes each message.
 func (r *wireReader) frame() (key, version uint32) {
 	if frame := r.uvarint(); r.err == nil && frame != 1 {
 		r.err = fmt.Errorf("frame version %d is not known here; this build reads version 1", frame)
