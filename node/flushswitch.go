@@ -37,8 +37,8 @@ func (v *leavers) add(h *hosted, from, to topicconfig.Config) {
 	}
 }
 
-// prepare makes that true: the visible records of open logs are synced, and the high watermarks of the others are removed
-// from the checkpoint. After a failure the open ones are as they were.
+// prepare syncs the visible records of open logs, and removes the high watermarks of the others from the checkpoint. After a
+// failure the open ones are as they were.
 func (v *leavers) prepare(n *Node) error {
 	if err := n.data.forgetWatermarks(v.unopened); err != nil {
 		return err
