@@ -13,17 +13,17 @@ import (
 
 // # Produce (0): versions 3-13, listed as 0-13
 //
-// Appends one record batch to each partition, each independently of the others. The batches alias the connection's read buffer; the
-// log checks them, patches offset, epoch and append time into them where they are, and writes them from there. The answer
-// waits until all of them are durable and visible; meanwhile the next request of the connection is appended. acks 1 and -1
-// are the same: there is one replica, and neither is answered before its flush. A duplicate is answered with the offsets of
-// the first copy, once that one is durable. acks 0 has no answer, and its failures close the connection.
+// Appends one record batch to each partition, each independently of the others. The batches alias the connection's read
+// buffer; the log checks them, patches offset, epoch and append time in place, and writes them from there. The answer
+// waits until all of them are durable and visible; meanwhile the next request of the connection is appended. acks 1 and
+// -1 are the same: there is one replica, and neither is answered before its flush. A duplicate is answered with the
+// offsets of the first copy, once that one is durable. acks 0 has no answer, and its failures close the connection.
 //
-// min.insync.replicas is ignored, because replica counts mean nothing yet.
+// min.insync.replicas is ignored, because replica counts have no meaning yet.
 //
-// TimeoutMs bounds the wait for the flush, and for a log that takes no more at the moment. It counts as at least a second,
-// because clients that say less mean other replicas. After REQUEST_TIMED_OUT the records may be in the log; an idempotent
-// producer finds out by retrying.
+// TimeoutMs bounds the wait for the flush, and for a log that cannot accept more at the moment. It counts as at least a
+// second, because clients that ask for less only mean other replicas. After REQUEST_TIMED_OUT the records may be in the
+// log; an idempotent producer finds out by retrying.
 //
 //	v3   record batches of format version 2; transactional id
 //	v5   log start offset in the answer
@@ -55,7 +55,7 @@ func produceAPI() api {
 const (
 	produceKey = 0
 
-	// adminClientID may write to internal topics.
+	// adminClientID is the client id that may write to internal topics.
 	adminClientID = "__admin_client"
 
 	// leastProduceTimeout is the shortest time that a produce waits for its flush.
@@ -189,7 +189,7 @@ func (p *producing) logOf(t *Topic, req *kmsg.ProduceRequestTopicPartition, err 
 		return log, nil
 	}
 	if bad := checkRecords(req.Records, p.version); bad != nil {
-		err = bad // it would have been found first
+		err = bad // Kafka checks this first
 	}
 	return nil, err
 }
@@ -212,7 +212,7 @@ func (p *producing) fail(out *kmsg.ProduceResponseTopicPartition, t *Topic, err 
 	}
 }
 
-// checkRecords makes the checks of records that come before the partition is looked for.
+// checkRecords makes the checks of records that precede the lookup of the partition.
 func checkRecords(records []byte, version int16) error {
 	var magic *batch.MagicError
 	first, rest, err := batch.Next(records)
@@ -222,7 +222,7 @@ func checkRecords(records []byte, version int16) error {
 	case isEOF(err):
 		return errNoRecords
 	case err != nil:
-		return nil // the log's checks name it
+		return nil // the log's checks report it
 	case first.Attributes().Codec() == batch.Zstd && version < 7:
 		return errZstdTooEarly
 	}

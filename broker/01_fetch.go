@@ -17,8 +17,9 @@ import (
 // first batch, so that a batch larger than every limit can still be read (KIP-74). Reading stops at the high watermark, or at
 // the last stable offset with isolation level 1; an offset between that and the log end is no error.
 //
-// The answer waits, for at most max wait, until min bytes are available, a partition fails or diverges, or the connection is
-// no longer read. Max wait counts from the arrival of the request and is never longer than Options.ConnectionsMaxIdle.
+// The answer waits, for at most max wait, until min bytes are available, a partition fails or diverges, or the connection
+// stops reading requests. Max wait counts from the arrival of the request and is never longer than
+// Options.ConnectionsMaxIdle.
 //
 // A request of a replica is answered like a consumer's: there are no replicas. No preferred replica is ever named.
 //
@@ -84,7 +85,7 @@ func (c *call) fetch(req *kmsg.FetchRequest) (answer, error) {
 	return f, nil
 }
 
-// byID says that topics are named by id.
+// byID reports whether topics are named by id.
 func (f *fetchAnswer) byID() bool { return f.version >= 13 }
 
 // resolve finds the logs. Names that alias the request are replaced by copies.
@@ -109,7 +110,7 @@ func (f *fetchAnswer) resolve(s *Server) {
 	}
 }
 
-// fetchItem is one partition of a fetch: what is asked and what was found.
+// fetchItem is one partition of a fetch: what is requested and what was found.
 type fetchItem struct {
 	topic string  // name; empty when topics are named by id and the id is unknown
 	id    TopicID // zero when topics are named by name
@@ -124,7 +125,7 @@ type fetchItem struct {
 
 	log         *partition.Log
 	err         error // why there is no log
-	leader      int32 // as the metadata say
+	leader      int32 // by the metadata
 	leaderEpoch int32
 
 	found fetched
@@ -140,7 +141,7 @@ type fetched struct {
 	records       partition.Records
 	size          int64    // of records
 	diverging     epochEnd // epoch -1: not diverging
-	namesLeader   bool     // tell the leader, because the client has the wrong one
+	namesLeader   bool     // include the leader, because the client has the wrong one
 }
 
 // epochEnd is a leader epoch and the offset at which it ended.
@@ -171,7 +172,7 @@ type fetchAnswer struct {
 const (
 	fetchItemSize      = int(unsafe.Sizeof(fetchItem{}))
 	fetchPartitionSize = int(unsafe.Sizeof(kmsg.FetchRequestTopicPartition{})) + fetchItemSize +
-		int(unsafe.Sizeof(sessionPartition{})) + 100 // for its places in the session
+		int(unsafe.Sizeof(sessionPartition{})) + 100 // for its entries in the session's index
 )
 
 func (f *fetchAnswer) weight() int { return len(f.items) * fetchItemSize }
@@ -196,7 +197,7 @@ func (f *fetchAnswer) write(w *answerWriter) error {
 	return f.send(w)
 }
 
-// tellCodes keeps the first error code for the details of the request.
+// tellCodes keeps the first error code for the request's details.
 func (f *fetchAnswer) tellCodes() {
 	f.details.failed(f.code)
 	for i := range f.items {

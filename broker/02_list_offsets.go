@@ -23,9 +23,10 @@ import (
 //	       -5  last offset in the tier         v9     -1
 //	       -6  first offset to be uploaded     v11    -1
 //
-// Kafka 4 begins with version 1. librdkafka up to 1.5 asks for the start and the end of a partition in version 0, whatever
-// newer ones are listed. There the answer is an array of offsets, the newest first, which were those of segments: everything
-// before an offset is older than the asked time. Here it has one, and with a time that no record has reached it is the end.
+// Kafka 4 begins with version 1. librdkafka up to 1.5 asks for the start and the end of a partition in version 0, even
+// where newer ones are listed. Version 0 is answered with an array of offsets, the newest first, which in Kafka were base
+// offsets of segments: every record before one is older than the requested time. Here the array has one offset, and for a
+// time that no record has reached it is the end.
 //
 //	v0   as many offsets as are requested, at most one
 //	v1   one offset and its timestamp
@@ -80,7 +81,7 @@ func (c *call) listOffsets(req *kmsg.ListOffsetsRequest) (answer, error) {
 	return c.reply(resp), nil
 }
 
-// listOffset answers one partition, with err if that is set.
+// listOffset answers one partition, or fails it with err if that is set.
 func (c *call) listOffset(t *Topic, req kmsg.ListOffsetsRequestTopicPartition, iso partition.Isolation, err error,
 ) kmsg.ListOffsetsResponseTopicPartition {
 	out := kmsg.NewListOffsetsResponseTopicPartition()
@@ -120,7 +121,7 @@ func (c *call) findOffset(t *Topic, req kmsg.ListOffsetsRequestTopicPartition, i
 	return found, err
 }
 
-// timestampIsKnown says whether the version has the timestamp: every real one, and the named offsets that it knows.
+// timestampIsKnown reports whether the version has the timestamp: every real one, and the named offsets that it knows.
 func timestampIsKnown(ts int64, version int16) bool {
 	switch ts {
 	case partition.Latest, partition.Earliest:
@@ -137,7 +138,7 @@ func timestampIsKnown(ts int64, version int16) bool {
 	return ts >= 0
 }
 
-// isolationOf reads an isolation level. Kafka cannot parse a request with another one.
+// isolationOf parses an isolation level. Kafka cannot parse a request with an unknown one.
 func isolationOf(level int8) (partition.Isolation, error) {
 	if level != int8(partition.ReadUncommitted) && level != int8(partition.ReadCommitted) {
 		return 0, unparsable(fmt.Errorf("isolation level %d", level))

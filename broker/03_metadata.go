@@ -117,7 +117,7 @@ func anyByID(topics []kmsg.MetadataRequestTopic) bool {
 	return false
 }
 
-// askedTopicKey is the same for two topics of a request that are asked alike.
+// askedTopicKey is equal for two topics of a request that are named in the same way.
 func askedTopicKey(t kmsg.MetadataRequestTopic) askedTopic {
 	if t.Topic == nil {
 		return askedTopic{id: t.TopicID}
@@ -131,7 +131,7 @@ type askedTopic struct {
 	named bool
 }
 
-// askedTopics yields the topics of a request that exist.
+// askedTopics yields the requested topics that exist.
 func (c *call) askedTopics(req *kmsg.MetadataRequest) iter.Seq[*Topic] {
 	topics := c.server.backend.Topics()
 	return func(yield func(*Topic) bool) {
@@ -147,11 +147,11 @@ func (c *call) askedTopics(req *kmsg.MetadataRequest) iter.Seq[*Topic] {
 	}
 }
 
-// describeAsked answers the topics that were asked for, in order, each once.
+// describeAsked answers the requested topics, in order, each once.
 func (c *call) describeAsked(req *kmsg.MetadataRequest, resp *kmsg.MetadataResponse) {
 	topics := c.server.backend.Topics()
 	byID := anyByID(req.Topics)
-	if byID { // names do not count any more
+	if byID { // names no longer count
 		req.Topics = unique(req.Topics, func(t kmsg.MetadataRequestTopic) TopicID { return t.TopicID })
 	}
 	resp.Topics = make([]kmsg.MetadataResponseTopic, 0, len(req.Topics))
@@ -212,7 +212,7 @@ func unknownTopic(asked kmsg.MetadataRequestTopic, code int16) kmsg.MetadataResp
 	return t
 }
 
-// autoCreate creates the topics that are asked for by name and do not exist, if the client and the options allow it.
+// autoCreate creates the topics that are requested by name and do not exist, if the client and the options allow it.
 func (c *call) autoCreate(req *kmsg.MetadataRequest) {
 	o := &c.server.options
 	if o.DisableAutoCreateTopics || c.version >= 4 && !req.AllowAutoTopicCreation || anyByID(req.Topics) {
@@ -224,7 +224,8 @@ func (c *call) autoCreate(req *kmsg.MetadataRequest) {
 	}
 	ctx, cancel := context.WithTimeout(c.conn.ctx, autoCreateTimeout)
 	defer cancel()
-	// Whether it worked shows in the topics, which are read next. One that another client created meanwhile will do.
+	// Whether it worked shows in the topics, which are read next. A topic that another client has created meanwhile is as
+	// good.
 	_ = errors.Join(c.server.backend.CreateTopics(ctx, missing)...)
 }
 

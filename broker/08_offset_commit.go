@@ -15,7 +15,7 @@ import (
 // stored with the id of its topic, so that it does not apply to a topic that is later created under the same name. Offsets
 // are not checked against the log, and negative ones are stored as they are.
 //
-// Kafka 4 starts at version 2. Sarama sends version 1 unless it is configured for Kafka 2.3 or later, which it rarely is.
+// Kafka 4 starts at version 2. Sarama sends version 1 unless it is configured for Kafka 2.3 or later, which is rare.
 //
 //	v1   a timestamp of each commit, which is ignored
 //	v2   retention time, until v4: when the offsets expire; -1 is the server's rule
@@ -27,7 +27,7 @@ import (
 //	v10  topics by id
 //
 // Errors of a partition: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, OFFSET_METADATA_TOO_LARGE; and of all partitions
-// that are there: INVALID_GROUP_ID, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION,
+// that exist: INVALID_GROUP_ID, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION,
 // REBALANCE_IN_PROGRESS, and those of every coordinator API: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE,
 // NOT_COORDINATOR.
 func offsetCommitAPI() api {
@@ -71,7 +71,7 @@ func (c *call) offsetCommit(req *kmsg.OffsetCommitRequest) (answer, error) {
 		}
 	}
 	if len(open) == 0 && len(req.Topics) > 0 {
-		return c.reply(resp), nil // nothing is left to commit
+		return c.reply(resp), nil // nothing to commit
 	}
 	return laterAs(c, commit, func(a *coordinator.CommitAnswer) kmsg.Response {
 		for i, code := range open {
@@ -98,7 +98,7 @@ func committedOffset(t *Topic, rp kmsg.OffsetCommitRequestTopicPartition, versio
 	return o
 }
 
-// checkPartition says whether a topic that was looked for is there and has the partition.
+// checkPartition returns an error unless a topic exists and has the partition.
 func checkPartition(t *Topic, index int32, unknown error) error {
 	if unknown != nil {
 		return unknown

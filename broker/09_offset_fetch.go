@@ -8,9 +8,9 @@ import (
 
 // # OffsetFetch (9): versions 1-10
 //
-// Returns what groups have committed. Where nothing is committed the offset is -1, without an error, also for a group that
-// does not exist; an offset committed for an earlier topic of the same name does not count. Member ids and epochs belong to
-// the newer group protocol and are ignored.
+// Returns what groups have committed. Where nothing is committed the offset is -1, without an error, even for a group
+// that does not exist; an offset committed for an earlier topic of the same name does not count. Member ids and epochs
+// belong to the newer group protocol and are ignored.
 //
 //	v2   null topics: everything the group has; error of the whole response
 //	v3   throttle time
@@ -37,11 +37,11 @@ func offsetFetchAPI() api {
 	}
 }
 
-// groupFetch is what is asked of one group, in the form of version 8 and later.
+// groupFetch is the part of a request for one group, in the form of version 8 and later.
 type groupFetch struct {
 	req    kmsg.OffsetFetchRequestGroup
 	fetch  *coordinator.Fetch
-	places []int // of the fetch's topics among those of the request
+	places []int // index of each of the fetch's topics among those of the request
 }
 
 func (c *call) offsetFetch(req *kmsg.OffsetFetchRequest) (answer, error) {
@@ -77,8 +77,8 @@ func (c *call) offsetFetch(req *kmsg.OffsetFetchRequest) (answer, error) {
 	}), nil
 }
 
-// wholeGroup tells apart the entries of a request, but for those that ask for everything of the same group: an answer to
-// these may be long, and is given once.
+// wholeGroup returns the key by which entries of a request are deduplicated: entries that ask for everything of the same
+// group share a key, because their answer may be long and is given once.
 func wholeGroup() func(kmsg.OffsetFetchRequestGroup) any {
 	n := 0
 	return func(g kmsg.OffsetFetchRequestGroup) any {
@@ -90,7 +90,7 @@ func wholeGroup() func(kmsg.OffsetFetchRequestGroup) any {
 	}
 }
 
-// planFetch finds the topics of a request. Those that are unknown by their id are not asked of the coordinator.
+// planFetch finds the topics of a request. The coordinator is not asked about those whose id is unknown.
 func (c *call) planFetch(g kmsg.OffsetFetchRequestGroup, stable bool, topics Topics) groupFetch {
 	f := groupFetch{req: g, fetch: &coordinator.Fetch{Group: g.Group, RequireStable: stable && c.version >= 7}}
 	f.fetch.All = g.Topics == nil && c.version >= 2
@@ -122,7 +122,7 @@ func (f *groupFetch) response(c *call, a *coordinator.FetchAnswer) kmsg.OffsetFe
 		for _, found := range a.Topics {
 			t, err := topicRef{name: found.Topic}.find(topics)
 			if err != nil || found.TopicID != (TopicID{}) && found.TopicID != t.ID {
-				continue // of a topic that is gone
+				continue // of a deleted topic
 			}
 			out.Topics = append(out.Topics, fetchedTopic(found.Topic, t.ID, found.Partitions))
 		}
@@ -161,7 +161,7 @@ func unknownOffsets(rt kmsg.OffsetFetchRequestGroupTopic) kmsg.OffsetFetchRespon
 	return out
 }
 
-// flatten puts the answer for the one group of an older request where that has it.
+// flatten puts the answer for the one group of an older request where that version has it.
 func (c *call) flatten(resp *kmsg.OffsetFetchResponse, req *kmsg.OffsetFetchRequest) {
 	g := resp.Groups[0]
 	resp.Groups = nil
@@ -183,7 +183,7 @@ func (c *call) flatten(resp *kmsg.OffsetFetchResponse, req *kmsg.OffsetFetchRequ
 	}
 }
 
-// refusedOffsets says of each partition that the whole was refused.
+// refusedOffsets repeats the error of the whole for each partition.
 func refusedOffsets(req *kmsg.OffsetFetchRequest, code int16) []kmsg.OffsetFetchResponseTopic {
 	var topics []kmsg.OffsetFetchResponseTopic
 	for _, rt := range req.Topics {

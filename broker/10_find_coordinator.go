@@ -10,9 +10,9 @@ import (
 
 // # FindCoordinator (10): versions 0-6
 //
-// Says which node coordinates a group: the one that leads the group's partition of __consumer_offsets, a topic that is
-// created if necessary. The address is that of the listener that the request came in on. Transactions and share groups have
-// no coordinators yet: COORDINATOR_NOT_AVAILABLE, node -1, which clients retry until they give up.
+// Returns the node that coordinates a group: the one that leads the group's partition of __consumer_offsets, a topic that
+// is created if necessary. The address is that of the listener that the request came in on. Transactions and share groups
+// have no coordinators yet: COORDINATOR_NOT_AVAILABLE, node -1, which clients retry until they give up.
 //
 //	v1  key type: 0 group, 1 transactional id (before, groups); error message; throttle time
 //	v3  flexible
@@ -55,10 +55,10 @@ func (c *call) findCoordinator(req *kmsg.FindCoordinatorRequest) (answer, error)
 	return c.reply(resp), nil
 }
 
-// coordinators returns what finds the coordinators of keys of a type.
+// coordinators returns a function that finds the coordinators of keys of a type.
 func (c *call) coordinators(ctx context.Context, kind int8) func(key string) kmsg.FindCoordinatorResponseCoordinator {
 	none := func(err error) func(string) kmsg.FindCoordinatorResponseCoordinator {
-		text, code := message(err), codeOf(err) // once, for there may be many keys
+		text, code := message(err), codeOf(err) // once, since there may be many keys
 		return func(key string) kmsg.FindCoordinatorResponseCoordinator {
 			return kmsg.FindCoordinatorResponseCoordinator{Key: key, NodeID: -1, Port: -1, ErrorCode: code, ErrorMessage: text}
 		}

@@ -10,8 +10,8 @@ import (
 
 // # Heartbeat (12): versions 0-4
 //
-// Keeps a member alive, and says whether its generation is still current. While the coordinator loads, the answer is that all
-// is well, because members would leave otherwise.
+// Keeps a member alive, and reports whether its generation is still current. While the coordinator loads, the answer is
+// success, because members would leave otherwise.
 //
 //	v1  throttle time
 //	v3  instance ids

@@ -51,7 +51,8 @@ func (c *call) describeGroups(req *kmsg.DescribeGroupsRequest) (answer, error) {
 	}), nil
 }
 
-// groupMessage is the text that goes with an error of a group. Of a group that does not exist it is Kafka's, which tools print.
+// groupMessage is the text that goes with an error of a group. For a group that does not exist it is Kafka's, which tools
+// print.
 func groupMessage(err error, group string) *string {
 	if errors.Is(err, coordinator.ErrGroupNotFound) {
 		text := "Group " + group + " not found."

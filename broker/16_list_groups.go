@@ -41,7 +41,7 @@ func (c *call) listGroups(req *kmsg.ListGroupsRequest) (answer, error) {
 	}, nil
 }
 
-// listAnswer is the answer to a ListGroups request. It asks when its turn to be written comes.
+// listAnswer is the answer to a ListGroups request. It asks the coordinator when its turn to be written comes.
 type listAnswer struct {
 	correlation   int32
 	tagged        bool
@@ -75,7 +75,7 @@ func (a *listAnswer) shows(g coordinator.ListedGroup) bool {
 	return passes(a.states, string(g.State)) && passes(a.types, classicGroup)
 }
 
-// passes says whether a filter lets a value through. An empty one lets everything through.
+// passes reports whether a filter lets a value through. An empty filter lets everything through.
 func passes(filter []string, value string) bool {
 	return len(filter) == 0 || slices.ContainsFunc(filter, func(f string) bool { return strings.EqualFold(f, value) })
 }

@@ -10,7 +10,7 @@ import (
 
 // # ApiVersions (18): versions 0-5
 //
-// Says which APIs and versions are served. Clients send it first on every connection.
+// Lists the APIs and versions that are served. Clients send it first on every connection.
 //
 // This is the one API that answers an unsupported version: with error 35, in the layout of version 0, and one key, {18, 0, 5},
 // which tells the client what to try next. The body of such a request is not parsed, because its layout is unknown.
@@ -81,7 +81,7 @@ func (c *call) unsupportedAPIVersions() answer {
 	return c.reply(resp)
 }
 
-// expectsAnother says that the client thinks it talks to another cluster or node.
+// expectsAnother reports whether the client expects another cluster or node.
 func (c *call) expectsAnother(req *kmsg.ApiVersionsRequest) bool {
 	if req.ClusterID == nil {
 		return false

@@ -51,14 +51,14 @@ const (
 	// maxCreatedPartitions is how many partitions one request may create, as in Kafka.
 	maxCreatedPartitions = 10_000
 
-	// leastAdminTimeout is the shortest time that an admin request waits, whatever its client says: some say 0 and mean
+	// leastAdminTimeout is the shortest time that an admin request waits, whatever its client asks: some send 0 and mean
 	// "do not wait for other nodes".
 	leastAdminTimeout = time.Second
 
 	clusterMetadataTopic = "__cluster_metadata"
 )
 
-// newTopic is a topic of a CreateTopics request on its way.
+// newTopic is the state of one topic of a CreateTopics request.
 type newTopic struct {
 	create  CreateTopic
 	config  *topicconfig.Config // nil with an error
@@ -82,7 +82,7 @@ func (c *call) createTopics(req *kmsg.CreateTopicsRequest) (answer, error) {
 	return c.reply(resp), nil
 }
 
-// planTopics checks every topic of the request. A name that occurs twice is there once, with its error.
+// planTopics checks every topic of the request. A repeated name appears once, with its error.
 func (c *call) planTopics(req *kmsg.CreateTopicsRequest) []*newTopic {
 	occurs := make(map[string]int)
 	for _, t := range req.Topics {
@@ -107,7 +107,7 @@ func (c *call) planTopics(req *kmsg.CreateTopicsRequest) []*newTopic {
 	return planned
 }
 
-// checkNewName decides whether a topic may have this name.
+// checkNewName reports whether a topic may have this name.
 func checkNewName(name string, occurs int, topics Topics, taken map[string]bool) error {
 	switch {
 	case occurs > 1:
@@ -132,7 +132,7 @@ func checkNewName(name string, occurs int, topics Topics, taken map[string]bool)
 	return nil
 }
 
-// planTopic fills in the rest of a topic whose name is good.
+// planTopic fills in the rest of a topic whose name is valid.
 func (c *call) planTopic(plan *newTopic, t kmsg.CreateTopicsRequestTopic) (err error) {
 	overrides := make(map[string]string, len(t.Configs))
 	for _, config := range t.Configs {
@@ -176,8 +176,8 @@ func (c *call) counts(t kmsg.CreateTopicsRequestTopic) (partitions int32, replic
 	return partitions, replicas, nil
 }
 
-// assignedCounts reads the counts off an assignment of replicas, which must be whole: partitions 0 to n-1 once each, with
-// the same number of replicas, on nodes that exist.
+// assignedCounts derives the counts from an assignment of replicas, which must be complete: partitions 0 to n-1 once
+// each, with the same number of replicas, on nodes that exist.
 func (c *call) assignedCounts(t kmsg.CreateTopicsRequestTopic) (partitions int32, replicas int16, err error) {
 	if t.NumPartitions != -1 {
 		return 0, 0, &codedError{codeInvalidRequest, "A manual partition assignment was specified, but numPartitions was not set to -1."}
@@ -275,7 +275,7 @@ func (c *call) adminContext(timeoutMillis int32) (context.Context, context.Cance
 	return context.WithTimeout(c.conn.ctx, timeout)
 }
 
-// Where a setting's value comes from, with Kafka's numbers.
+// The sources of a setting's value, with Kafka's numbers.
 const (
 	sourceTopic       int8 = 1
 	sourceThisNode    int8 = 2 // DYNAMIC_BROKER_CONFIG
@@ -290,7 +290,7 @@ func (t *newTopic) response(definitions []topicconfig.Definition, nodes int) kms
 	r.NumPartitions, r.ReplicationFactor = -1, -1
 	if t.err != nil {
 		r.ErrorCode, r.ErrorMessage = codeOf(t.err), message(t.err)
-		r.Configs = []kmsg.CreateTopicsResponseTopicConfig{} // null is for those who may not see them
+		r.Configs = []kmsg.CreateTopicsResponseTopicConfig{} // null means that the client may not see them
 		return r
 	}
 	r.TopicID = t.create.ID

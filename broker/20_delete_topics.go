@@ -16,9 +16,9 @@ import (
 //	v5  error messages
 //	v6  topics by name or by id; the answer has both where the topic was found
 //
-// Errors: UNKNOWN_TOPIC_OR_PARTITION by name, UNKNOWN_TOPIC_ID by id, INVALID_REQUEST for a topic with both or neither and
-// for one that occurs twice, by whatever it is named (answered once), TOPIC_DELETION_DISABLED, REQUEST_TIMED_OUT, after
-// which the topic may be gone.
+// Errors: UNKNOWN_TOPIC_OR_PARTITION by name, UNKNOWN_TOPIC_ID by id, INVALID_REQUEST for a topic with both or neither
+// and for one that is repeated, by name or by id (answered once), TOPIC_DELETION_DISABLED, REQUEST_TIMED_OUT, after which
+// the topic may be gone.
 func deleteTopicsAPI() api {
 	return api{
 		key: 20, name: "DeleteTopics", min: 0, max: 6, served: 0, flexible: 4,
@@ -31,7 +31,7 @@ func deleteTopicsAPI() api {
 	}
 }
 
-// oldTopic is a topic of a DeleteTopics request on its way.
+// oldTopic is the state of one topic of a DeleteTopics request.
 type oldTopic struct {
 	name *string // nil: named by id and unknown
 	id   TopicID // zero: named by name and unknown
@@ -55,7 +55,7 @@ func (c *call) deleteTopics(req *kmsg.DeleteTopicsRequest) (answer, error) {
 	return c.reply(resp), nil
 }
 
-// findOldTopics looks the topics of the request up. One that occurs twice is there once, with its error.
+// findOldTopics looks up the topics of the request. A repeated one appears once, with its error.
 func (c *call) findOldTopics(req *kmsg.DeleteTopicsRequest) []*oldTopic {
 	named := req.Topics
 	for _, name := range req.TopicNames {
@@ -63,7 +63,7 @@ func (c *call) findOldTopics(req *kmsg.DeleteTopicsRequest) []*oldTopic {
 	}
 	topics := c.server.backend.Topics()
 	var found []*oldTopic
-	seen := make(map[any]*oldTopic) // by id when the topic exists, otherwise by what it was named by
+	seen := make(map[any]*oldTopic) // by id when the topic exists, otherwise by the name or id given
 	for _, n := range named {
 		t := findOldTopic(n, topics)
 		key := t.key()
@@ -77,7 +77,7 @@ func (c *call) findOldTopics(req *kmsg.DeleteTopicsRequest) []*oldTopic {
 	return found
 }
 
-// key identifies a topic within a request; nil when it was not named at all.
+// key identifies a topic within a request; nil when it has neither name nor id.
 func (t *oldTopic) key() any {
 	switch {
 	case t.id != (TopicID{}):

@@ -9,8 +9,8 @@ import (
 
 // # InitProducerId (22): versions 0-5
 //
-// Gives an idempotent producer its id: one that was never used before, with epoch 0, whatever id and epoch the producer had.
-// A request with a transactional id is answered as if its coordinator could not be found.
+// Gives an idempotent producer an id that was never used before, with epoch 0, whatever id and epoch the producer had. A
+// request with a transactional id is answered as if its coordinator could not be found.
 //
 //	v2  flexible
 //	v3  the id and epoch that the producer has

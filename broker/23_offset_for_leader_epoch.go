@@ -6,9 +6,9 @@ import (
 
 // # OffsetForLeaderEpoch (23): versions 2-4
 //
-// Returns, for each partition, the largest leader epoch that is at most the requested one, and the offset at which it ended.
-// A consumer compares that with its own position to learn whether the log was truncated under it. Epoch -1 and epochs newer
-// than all known ones are answered with epoch and offset -1 and no error.
+// Returns, for each partition, the largest leader epoch that is at most the requested one, and the offset at which it
+// ended. A consumer compares that with its own position to detect that the log was truncated below it. Epoch -1 and
+// epochs newer than all known ones are answered with epoch and offset -1 and no error.
 //
 //	v2  the leader epoch that the client believes is current
 //	v3  replica id: -2 is a consumer, which is what every client here is

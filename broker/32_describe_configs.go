@@ -8,10 +8,10 @@ import (
 
 // # DescribeConfigs (32): versions 1-4
 //
-// Returns settings of topics and of this node, all or the named ones: the value, its source, and its other possible sources. A
-// name that does not exist is left out. A value that is Kafka's default counts as not set, so tools do not print it. A node's
-// settings are read-only if they cannot be changed while it runs. Loggers, subscriptions to client metrics and groups have no
-// settings here.
+// Returns settings of topics and of this node, all or the named ones: the value, its source, and its other possible
+// sources. A name that does not exist is left out. A value that is Kafka's default counts as not set, so tools do not
+// print it. A node's settings are read-only if they cannot be changed while it runs. Loggers, client metrics
+// subscriptions and groups have no settings here.
 //
 //	type  resource        name
 //	   2  topic           its name
@@ -49,7 +49,7 @@ func (c *call) describeConfigs(req *kmsg.DescribeConfigsRequest) (answer, error)
 			r.ErrorCode, r.ErrorMessage = codeByTopic(err, false), message(err)
 			continue
 		}
-		r.ErrorMessage = kmsg.StringPtr("") // Kafka's; some clients take null for an error without a text
+		r.ErrorMessage = kmsg.StringPtr("") // as Kafka does; some clients take null for an error without a text
 		for _, e := range entries {
 			if len(asked.ConfigNames) == 0 || slices.Contains(asked.ConfigNames, e.name) {
 				r.Configs = append(r.Configs, e.described(req))
@@ -91,7 +91,7 @@ func (c *call) describeResource(topics Topics, asked kmsg.DescribeConfigsRequest
 	return nil, &codedError{codeInvalidRequest, "Unknown resource type."}
 }
 
-// described is a setting in the words of the protocol.
+// described converts a setting to the protocol's form.
 func (e *configEntry) described(req *kmsg.DescribeConfigsRequest) kmsg.DescribeConfigsResponseResourceConfig {
 	d := kmsg.NewDescribeConfigsResponseResourceConfig()
 	d.Name, d.Value, d.ReadOnly, d.IsSensitive = e.name, e.value, e.readOnly, e.secret

@@ -4,9 +4,10 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 
 // # AlterConfigs (33): versions 0-2
 //
-// Replaces all settings that a topic has of its own, or that were set for nodes while they ran: those that are not named
-// return to their defaults. The answer is sent when the new settings are durable and in force in every log that they concern.
-// validate_only makes the same checks. Clients should use IncrementalAlterConfigs; since 4.0 the Java client has only that.
+// Replaces all of a topic's own settings, or all settings that were made for nodes while they ran: those that are not
+// named return to their defaults. The answer is sent when the new settings are durable and in force in every affected
+// log. validate_only makes the same checks. Clients should use IncrementalAlterConfigs; since 4.0 the Java client has
+// only that.
 //
 //	v2  flexible
 //

@@ -11,9 +11,9 @@ import (
 
 // # DescribeLogDirs (35): versions 1-5
 //
-// Describes the directories that hold partitions: how large each partition's records are, and how much space there is. Null
-// topics ask for all; partitions that are not here are left out, and a partition that is named twice is answered once. Files
-// that the log no longer shows and keeps only until they are deleted do not count, as in Kafka.
+// Describes the directories that hold partitions: the size of each partition's records, and how much space there is. Null
+// topics ask for all; partitions that are not here are left out, and a repeated partition is answered once. Files that
+// the log no longer shows and keeps only until they are deleted do not count, as in Kafka.
 //
 //	v2  flexible
 //	v3  error of the whole response
@@ -47,7 +47,7 @@ func (c *call) describeLogDirs(req *kmsg.DescribeLogDirsRequest) (answer, error)
 	return c.reply(resp), nil
 }
 
-// logsAsked yields the logs that the request asks for and that are open here, topic by topic.
+// logsAsked yields the requested logs that are open here, topic by topic.
 func (c *call) logsAsked(req *kmsg.DescribeLogDirsRequest) iter.Seq[*partition.Log] {
 	topics := c.server.backend.Topics()
 	return func(yield func(*partition.Log) bool) {
@@ -75,7 +75,7 @@ func (c *call) logsAsked(req *kmsg.DescribeLogDirsRequest) iter.Seq[*partition.L
 	}
 }
 
-// mergedTopics puts what is asked of a topic together, in the order in which it is named first.
+// mergedTopics merges repeated topics, in the order of their first appearance.
 func mergedTopics(topics []kmsg.DescribeLogDirsRequestTopic) []kmsg.DescribeLogDirsRequestTopic {
 	first := make(map[string]int, len(topics))
 	merged := topics[:0]
@@ -91,7 +91,7 @@ func mergedTopics(topics []kmsg.DescribeLogDirsRequestTopic) []kmsg.DescribeLogD
 	return merged
 }
 
-// addLog puts a log into the answer. The logs of a topic come one after the other.
+// addLog adds a log to the answer. The logs of a topic come one after the other.
 func addLog(dir *kmsg.DescribeLogDirsResponseDir, log *partition.Log) {
 	if n := len(dir.Topics); n == 0 || dir.Topics[n-1].Topic != log.Topic() {
 		dir.Topics = append(dir.Topics, kmsg.DescribeLogDirsResponseDirTopic{Topic: log.Topic()})

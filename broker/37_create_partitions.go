@@ -10,9 +10,9 @@ import (
 
 // # CreatePartitions (37): versions 0-3
 //
-// Adds partitions to topics, each independently of the others, and answers when the new ones can be used. The count is the
-// new total. validate_only makes the same checks and changes nothing. A replica assignment has one entry for each new
-// partition and must name nodes that exist.
+// Adds partitions to topics, each independently of the others, and answers when the new ones can be used. The count is
+// the new total. validate_only makes the same checks and changes nothing. A replica assignment has one entry for each new
+// partition and must name existing nodes.
 //
 //	v2  flexible
 //
@@ -30,11 +30,11 @@ func createPartitionsAPI() api {
 	}
 }
 
-// growth is a topic of a CreatePartitions request on its way.
+// growth is the state of one topic of a CreatePartitions request.
 type growth struct {
 	asked  kmsg.CreatePartitionsRequestTopic
 	create CreatePartitions
-	done   bool // and err says how it went
+	done   bool // err is the outcome
 	err    error
 }
 
@@ -45,7 +45,7 @@ func (c *call) createPartitions(req *kmsg.CreatePartitionsRequest) (answer, erro
 		ctx, cancel := c.adminContext(req.TimeoutMillis)
 		defer cancel()
 		for c.grow(ctx, asked) {
-			c.planGrowth(asked) // others were faster: what they did counts
+			c.planGrowth(asked) // others were faster: check against their changes
 		}
 	}
 	resp := kmsg.NewPtrCreatePartitionsResponse()
@@ -58,10 +58,10 @@ func (c *call) createPartitions(req *kmsg.CreatePartitionsRequest) (answer, erro
 	return c.reply(resp), nil
 }
 
-// errNotPlanned marks what planGrowth has to look at.
+// errNotPlanned marks topics that planGrowth has yet to check.
 var errNotPlanned = errors.New("not looked at yet")
 
-// uniqueGrowth lists the topics of a request. A name that occurs twice is there once, with its error.
+// uniqueGrowth lists the topics of a request. A repeated name appears once, with its error.
 func uniqueGrowth(topics []kmsg.CreatePartitionsRequestTopic) []*growth {
 	first := make(map[string]*growth)
 	var unique []*growth
@@ -77,7 +77,7 @@ func uniqueGrowth(topics []kmsg.CreatePartitionsRequestTopic) []*growth {
 	return unique
 }
 
-// planGrowth checks the topics that were not checked, or have changed since.
+// planGrowth checks the topics that were not checked yet, or that have changed since.
 func (c *call) planGrowth(asked []*growth) {
 	topics := c.server.backend.Topics()
 	total := 0
@@ -141,8 +141,8 @@ func (c *call) checkNewReplicas(g *growth) error {
 	return nil
 }
 
-// grow creates what passed every check. It reports that some topic was changed by others meanwhile, so that another try
-// makes sense.
+// grow creates what passed every check. It reports whether some topic was changed by others meanwhile, so that another
+// try makes sense.
 func (c *call) grow(ctx context.Context, asked []*growth) (again bool) {
 	var good []*growth
 	var creates []CreatePartitions

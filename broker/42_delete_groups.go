@@ -23,7 +23,7 @@ func deleteGroupsAPI() api {
 	}
 }
 
-// deletionMessage is the text that goes with an error that its code does not explain. For the others clients have their own.
+// deletionMessage is the text for an error that its code does not explain. For the others clients have their own.
 func deletionMessage(err error) *string {
 	if codeOf(err) != codeUnknownServerError {
 		return nil

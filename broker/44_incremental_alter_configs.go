@@ -10,10 +10,10 @@ import (
 
 // # IncrementalAlterConfigs (44): versions 0-1
 //
-// Changes single settings of topics and nodes: for each resource all of them or none. Concurrent changes of other settings by
-// other clients are kept. The answer is sent when the new settings are durable and in force in every log that they concern;
-// no restart is needed. validate_only makes the same checks. For nodes, this one by its id or all of them by the empty name,
-// node_configs.go lists what can be changed. Loggers, groups and client metrics have no settings.
+// Changes single settings of topics and nodes: for each resource all of them or none. Concurrent changes of other
+// settings by other clients are kept. The answer is sent when the new settings are durable and in force in every affected
+// log; no restart is needed. validate_only makes the same checks. For nodes, this one by its id or all of them by the
+// empty name, node_configs.go lists what can be changed. Loggers, groups and client metrics have no settings.
 //
 //	op
 //	 0  SET       the value; a null one is refused
@@ -24,11 +24,11 @@ import (
 //
 //	v1  flexible
 //
-// Errors of a resource, checked in this order: INVALID_REQUEST for one that is named twice, a setting that is named twice, a
-// null value, an unknown type or operation, another node, a setting of a node that cannot be changed while it runs, or not
-// to that value (where Kafka has this code and not INVALID_CONFIG: KAFKA-13609); INVALID_TOPIC_EXCEPTION; INVALID_CONFIG for
-// an unknown name, an invalid value, APPEND and SUBTRACT where there is no list; UNKNOWN_TOPIC_OR_PARTITION;
-// REQUEST_TIMED_OUT, after which the change may be made.
+// Errors of a resource, checked in this order: INVALID_REQUEST for a repeated resource or setting, a null value, an
+// unknown type or operation, another node, a setting of a node that cannot be changed while it runs, or not to that value
+// (Kafka has this code here and not INVALID_CONFIG: KAFKA-13609); INVALID_TOPIC_EXCEPTION; INVALID_CONFIG for an unknown
+// name, an invalid value, APPEND and SUBTRACT on something that is not a list; UNKNOWN_TOPIC_OR_PARTITION;
+// REQUEST_TIMED_OUT, after which the change may have been made.
 func incrementalAlterConfigsAPI() api {
 	return api{
 		key: 44, name: "IncrementalAlterConfigs", min: 0, max: 1, served: 0, flexible: 1,
@@ -40,7 +40,7 @@ func incrementalAlterConfigsAPI() api {
 	}
 }
 
-// What can be done to a setting.
+// The operations on a setting.
 const (
 	opSet      int8 = 0
 	opDelete   int8 = 1
@@ -90,7 +90,7 @@ func increment(r kmsg.IncrementalAlterConfigsRequestResource) configChange {
 	return ch
 }
 
-// mergeSetting does one operation on overrides.
+// mergeSetting applies one operation to overrides.
 func mergeSetting(overrides map[string]string, present presentList, s kmsg.IncrementalAlterConfigsRequestResourceConfig) error {
 	switch int8(s.Op) {
 	case opSet:
@@ -123,7 +123,7 @@ func mergeList(overrides map[string]string, present presentList, s kmsg.Incremen
 	return nil
 }
 
-// listItems cuts a list at its commas.
+// listItems splits a list at its commas.
 func listItems(text string) []string {
 	if text == "" {
 		return nil

@@ -8,8 +8,8 @@ import (
 
 // # DescribeCluster (60): versions 0-2
 //
-// Returns the cluster's id and its nodes, with the addresses of the listener that the request came in on. The controller is
-// this node: any node takes admin requests.
+// Returns the cluster's id and its nodes, with the addresses of the listener that the request came in on. The controller
+// is this node: any node accepts admin requests.
 //
 //	v1  endpoint type: 1 brokers, 2 controllers; here are brokers
 //	v2  fenced brokers, if asked; none is

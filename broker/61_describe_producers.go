@@ -52,7 +52,7 @@ func (c *call) describeProducers(req *kmsg.DescribeProducersRequest) (answer, er
 	return c.reply(resp), nil
 }
 
-// producersOf answers one partition, with err if that is set.
+// producersOf answers one partition, or fails it with err if that is set.
 func (c *call) producersOf(t *Topic, index int32, err error) kmsg.DescribeProducersResponseTopicPartition {
 	out := kmsg.DescribeProducersResponseTopicPartition{Partition: index}
 	var log *partition.Log

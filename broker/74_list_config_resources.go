@@ -9,8 +9,8 @@ import (
 
 // # ListConfigResources (74): versions 0-1
 //
-// Lists what has settings: topics, nodes and their loggers. Version 0 asks for subscriptions to client metrics; there are
-// none, and no settings of groups either.
+// Lists the resources that have settings: topics, nodes and their loggers. Version 0 asks for client metrics
+// subscriptions; there are none, and no settings of groups either.
 //
 //	v1  the types to list; none asks for all
 //

@@ -44,7 +44,7 @@ func (c *call) describeTopicPartitions(req *kmsg.DescribeTopicPartitionsRequest)
 	return c.reply(resp), nil
 }
 
-// cursorIsRight says whether the request's cursor, if it has one, is where it can be.
+// cursorIsRight reports whether the request's cursor, if it has one, points into the request.
 func cursorIsRight(req *kmsg.DescribeTopicPartitionsRequest) bool {
 	if req.Cursor == nil {
 		return true
@@ -59,7 +59,8 @@ type topicPage struct {
 	room int // for partitions
 }
 
-// from returns the first partition of a topic to tell, by a cursor that may be nil; ok is false for a topic before it.
+// from returns the first partition of a topic to describe, by a cursor that may be nil; ok is false for a topic before
+// the cursor.
 func from(cursor *kmsg.DescribeTopicPartitionsRequestCursor, topic string) (first int, ok bool) {
 	switch {
 	case cursor == nil || topic > cursor.Topic:
@@ -105,7 +106,7 @@ func (p *topicPage) addNamed(topics Topics, req *kmsg.DescribeTopicPartitionsReq
 	}
 }
 
-// add tells a topic from one of its partitions on. It reports false, with the cursor set, when the page is full.
+// add describes a topic from one of its partitions on. It reports false, with the cursor set, when the page is full.
 func (p *topicPage) add(t *Topic, first int) bool {
 	if p.room == 0 {
 		p.cut(t.Name, first)
@@ -126,7 +127,7 @@ func (p *topicPage) add(t *Topic, first int) bool {
 	return true
 }
 
-// cut says where the next page begins.
+// cut sets the cursor to where the next page begins.
 func (p *topicPage) cut(topic string, partition int) {
 	p.resp.NextCursor = &kmsg.DescribeTopicPartitionsResponseNextCursor{Topic: topic, Partition: int32(partition)}
 }

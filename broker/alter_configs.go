@@ -15,24 +15,24 @@ import (
 type configChange struct {
 	resource int8
 	name     string
-	keys     []string // of the settings it names, in order
+	keys     []string // of the settings that are changed, in order
 
-	// checked is what is wrong with the request itself, whatever the settings are now.
+	// checked is the error of the request itself, whatever the settings are now.
 	checked error
 
-	// merge returns the overrides that follow from the present ones, which it owns.
+	// merge returns the overrides that result from the present ones, which it owns.
 	merge func(overrides map[string]string, present presentList) (map[string]string, error)
 }
 
-// presentList tells what opAppend adds to and opSubtract takes from. The error is for a name that does not exist or is no
-// list's.
+// presentList returns the list that opAppend adds to and opSubtract takes from. The error is for a name that does not
+// exist or is not a list.
 type presentList func(name string, op int8) (string, error)
 
 // maxConfigValue is the longest value of a setting in bytes, as in Kafka.
 const maxConfigValue = 32767
 
-// alterConfigs changes settings, each resource as a whole and independently of the others, and returns an error or nil for
-// each.
+// alterConfigs changes settings, each resource as a whole and independently of the others, and returns an error or nil
+// for each.
 func (c *call) alterConfigs(changes []configChange, validateOnly bool) []error {
 	occurs := make(map[[2]string]int)
 	for _, ch := range changes {
@@ -76,7 +76,7 @@ func (c *call) alterResource(ctx context.Context, ch *configChange, validateOnly
 	return &codedError{codeInvalidRequest, fmt.Sprintf("Unknown resource type %d", ch.resource)}
 }
 
-// alterTopic changes the settings of a topic. Concurrent changes are kept: this one is then repeated on top of them.
+// alterTopic changes the settings of a topic. After a concurrent change this one is repeated on top of it.
 func (c *call) alterTopic(ctx context.Context, ch *configChange, validateOnly bool) error {
 	if ch.name == "" {
 		return &codedError{codeInvalidRequest, "Default topic resources are not allowed."}
@@ -103,7 +103,7 @@ func (c *call) tryAlterTopic(ctx context.Context, ch *configChange, validateOnly
 	} else if config, err = b.ResolveConfig(ch.name, nil); err != nil {
 		return err
 	}
-	// As in Kafka, what is wrong with the settings is said first, and then that there is no such topic.
+	// As in Kafka, faults of the settings are reported before a missing topic.
 	overrides, err := ch.merge(maps.Clone(orEmpty(had)), topicLists(config))
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func (c *call) tryAlterTopic(ctx context.Context, ch *configChange, validateOnly
 	return b.SetTopicConfigs(ctx, []SetTopicConfigs{{Topic: t.ID, Version: t.ConfigVersion, Overrides: overrides}})[0]
 }
 
-// topicLists are the lists among the settings of a topic.
+// topicLists returns the lists among the settings of a topic.
 func topicLists(config topicconfig.Config) presentList {
 	return func(name string, op int8) (string, error) {
 		d, known := topicconfig.Lookup(name)
@@ -143,7 +143,7 @@ func orEmpty(m map[string]string) map[string]string {
 	return m
 }
 
-// refuseLoggerChange says why the level of a logger cannot be changed.
+// refuseLoggerChange returns why the level of a logger cannot be changed.
 func (c *call) refuseLoggerChange(ch *configChange) error {
 	if err := c.checkBrokerName(ch.name); err != nil || len(ch.keys) == 0 {
 		return err
@@ -151,7 +151,7 @@ func (c *call) refuseLoggerChange(ch *configChange) error {
 	return &codedError{codeInvalidConfig, "Logger " + ch.keys[0] + " does not exist!"}
 }
 
-// checkKeys refuses a setting that is named twice, and a value that is too long.
+// checkKeys refuses a repeated setting and a value that is too long.
 func checkKeys(keys []string, values []*string) error {
 	seen := make(map[string]bool, len(keys))
 	for i, key := range keys {

@@ -12,13 +12,13 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
-// answer is the response to one request, which may still be in the making when the handler returns it. It is written on
-// the writer of its connection, one after the other in the order of requests.
+// answer is the response to one request, which may be incomplete when the handler returns it. The connection's writer
+// completes and writes answers one after the other, in the order of requests.
 type answer interface {
-	// weight is about how many bytes of memory the answer holds until it is written.
+	// weight estimates how many bytes of memory the answer holds until it is written.
 	weight() int
 
-	// write completes the answer, waiting if it must, and writes its frame. It holds on to nothing when it returns.
+	// write completes the answer, waiting if it must, and writes its frame. It retains nothing when it returns.
 	write(w *answerWriter) error
 }
 
@@ -44,11 +44,11 @@ func (a *frameAnswer) write(w *answerWriter) error {
 	return err
 }
 
-// answerWriter is what answers are written through. It belongs to the writer goroutine of a connection.
+// answerWriter writes answers to the client. It belongs to the writer goroutine of a connection.
 type answerWriter struct {
 	server *Server
 	ctx    context.Context // ends when the connection is gone
-	hurry  <-chan struct{} // closed when the connection will be read no more: waits for other clients end
+	hurry  <-chan struct{} // closed when the connection stops reading requests: waits for other clients end
 	nc     net.Conn
 	sink   io.Writer   // nc, with a deadline that moves with progress
 	timer  *time.Timer // the one timer of this connection's waits
@@ -114,8 +114,8 @@ func (w *answerWriter) stopTimer() {
 	}
 }
 
-// progressWriter gives a client a new timeout for each piece of a response that it takes, so that a slow link is no fault,
-// but a client that takes nothing is.
+// progressWriter restarts the timeout whenever a client takes part of a response, so that a slow link is no fault, but a
+// client that takes nothing is.
 type progressWriter struct {
 	nc      net.Conn
 	timeout time.Duration
@@ -128,13 +128,13 @@ func (p *progressWriter) Write(b []byte) (int, error) {
 	return p.nc.Write(b)
 }
 
-// progressConn is a progressWriter over a socket, which it offers to those who can send from a file.
+// progressConn is a progressWriter over a socket, which it exposes for sendfile.
 type progressConn struct {
 	progressWriter
 	raw syscall.RawConn
 }
 
-// newSink wraps a connection. Only a bare TCP connection offers its socket: what wraps one has its own idea of the bytes.
+// newSink wraps a connection. Only a plain TCP connection exposes its socket: a wrapper such as TLS changes the bytes.
 func newSink(nc net.Conn, timeout time.Duration) io.Writer {
 	w := progressWriter{nc, timeout}
 	tcp, ok := nc.(*net.TCPConn)
@@ -167,14 +167,14 @@ func (r *progressRawConn) Control(f func(fd uintptr)) error { return r.raw.Contr
 // Read implements syscall.RawConn.
 func (r *progressRawConn) Read(f func(fd uintptr) bool) error { return r.raw.Read(f) }
 
-// Write implements syscall.RawConn. f is called each time the socket has room; that it has means the client took
+// Write implements syscall.RawConn. f is called each time the socket has room, which means that the client took
 // something.
 func (r *progressRawConn) Write(f func(fd uintptr) bool) error {
 	return r.raw.Write(func(fd uintptr) bool {
 		if f(fd) {
 			return true
 		}
-		// A failure to move the deadline means that the connection was closed, which the wait that follows reports.
+		// A failure to move the deadline means that the connection was closed, which the next wait reports.
 		_ = r.nc.SetWriteDeadline(time.Now().Add(r.timeout))
 		return false
 	})

@@ -13,14 +13,14 @@ import (
 // Backend is what the broker asks of the node it runs in. All methods are safe for concurrent use. None may block
 // unless it takes a context.
 type Backend interface {
-	// ClusterID is the identity of the cluster: a stable text that is never empty (Kafka: 22 characters of base64url).
+	// ClusterID is the identity of the cluster: a stable text that is never empty (in Kafka 22 characters of base64url).
 	ClusterID() string
 
 	// NodeID is this node's id, at least 0.
 	NodeID() int32
 
-	// Nodes returns the live nodes, this one among them, with the address by which a client that came in that way can reach
-	// each. The caller keeps the slice and does not change it.
+	// Nodes returns the live nodes, including this one, with the address by which a client that came in that way can
+	// reach each. The slice is read-only for the caller, who may keep it.
 	Nodes(via Via) []Node
 
 	// Topics returns the topics as they are now. The view never changes; the broker asks again for each request.
@@ -47,7 +47,7 @@ type Backend interface {
 	// context's error.
 	DeleteTopics(ctx context.Context, topics []TopicID) []error
 
-	// NextProducerID returns a producer id that no one was ever given before, across restarts and nodes. It is at least 0.
+	// NextProducerID returns a producer id that was never assigned before, across restarts and nodes. It is at least 0.
 	NextProducerID(ctx context.Context) (int64, error)
 
 	Administration
@@ -55,14 +55,15 @@ type Backend interface {
 
 // Via is the way by which a client came in.
 type Via struct {
-	// Listener is the address that the accepting net.Listener reports, which tells it from the others.
+	// Listener is the address that the accepting net.Listener reports; it identifies the listener.
 	Listener net.Addr
 
-	// Local is this end of the client's connection: an address of the machine, also where the listener has all of them.
+	// Local is this end of the client's connection: one address of the machine, even if the listener is bound to all of
+	// them.
 	Local net.Addr
 }
 
-// TopicID is the 16 bytes of a topic's UUID (version 4). The zero value means "no id" and is never given out.
+// TopicID is the 16 bytes of a topic's UUID (version 4). The zero value means "no id" and is never assigned.
 type TopicID = [16]byte
 
 // Node is a live node and the address that clients are told.
@@ -70,7 +71,7 @@ type Node struct {
 	ID   int32
 	Host string
 	Port int32
-	Rack string // empty: none
+	Rack string // empty if it has none
 }
 
 // Topics is an immutable view of the topics of a cluster. It may be kept and used from many goroutines.
@@ -78,8 +79,8 @@ type Topics interface {
 	ByName(name string) (*Topic, bool)
 	ByID(id TopicID) (*Topic, bool)
 
-	// ByCollision finds the topic whose name equals the given one after every '.' is read as '_', which Kafka refuses to
-	// tell apart. It finds the topic of exactly that name too.
+	// ByCollision finds the topic whose name equals the given one when every '.' is read as '_'; Kafka does not allow
+	// both. It finds the topic of exactly that name too.
 	ByCollision(name string) (*Topic, bool)
 
 	// All yields every topic once, sorted by name.
@@ -89,21 +90,21 @@ type Topics interface {
 	Len() int
 }
 
-// Topic describes one topic. Readers of a [Topics] view share it and do not change it.
+// Topic describes one topic. Readers of a [Topics] view share it and must not change it.
 type Topic struct {
 	Name     string
 	ID       TopicID
-	Internal bool // kept by the server for itself: clients may not produce to it
+	Internal bool // reserved for the server: clients may not produce to it
 	Config   topicconfig.Config
-	// ConfigVersion goes up with each change of what the topic sets itself.
+	// ConfigVersion increases with each change of the topic's own settings.
 	ConfigVersion uint64
 	Partitions    []Partition // by index, without gaps
 }
 
 // Partition is what the metadata says about one partition.
 type Partition struct {
-	Leader      int32 // id of the node that leads it, -1 when none does
-	LeaderEpoch int32 // term of the leader; never goes back under one topic id
+	Leader      int32 // id of the leading node, -1 if there is none
+	LeaderEpoch int32 // term of the leader; never decreases under one topic id
 	Replicas    []int32
 	InSync      []int32
 }
@@ -113,8 +114,8 @@ type CreateTopic struct {
 	Name       string
 	ID         TopicID // chosen by the broker, at random
 	Partitions int32   // at least 1
-	// Replicas is the number that the client asked for, at least 1. It may be larger than the number of nodes; it then
-	// says nothing about how many copies there are.
+	// Replicas is the requested number, at least 1. It may be larger than the number of nodes, and then does not say how
+	// many copies there are.
 	Replicas  int16
 	Overrides map[string]string // settings that differ from the defaults; valid
 }

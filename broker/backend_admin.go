@@ -22,32 +22,33 @@ type Administration interface {
 	// LogDirs returns the directories that hold this node's partitions. It may block on the disk for a moment.
 	LogDirs() []LogDir
 
-	// ServerConfigs returns the settings of the node, by Kafka's names where Kafka has them, in any order. Those of
-	// [Options] and the defaults of topics are not among them. The caller keeps the slice and does not change it.
+	// ServerConfigs returns the settings of the node, by Kafka's names where Kafka has them, in any order. They exclude
+	// [Options] and the defaults of topics. The slice is read-only for the caller, who may keep it.
 	ServerConfigs() []ServerConfig
 
-	// NodeConfigs returns what was set of nodes while they ran. It costs nothing. The caller does not change the maps.
+	// NodeConfigs returns the settings of nodes that were made while they ran. It costs nothing. The caller must not
+	// change the maps.
 	NodeConfigs() NodeConfigs
 
-	// SetNodeConfigs replaces what was set of this node, or of all, while they run. When it returns, the settings are
-	// durable, and those of the node and the defaults of topics are in force, in every open log. Errors match [ErrConfigChanged] or the
-	// context's error, or are a *topicconfig.InvalidError when the defaults do not go together, or not with what a topic
-	// sets itself.
+	// SetNodeConfigs replaces the settings that were made while nodes ran, of this node or of all. When it returns, the
+	// settings are durable, and those of the node and the defaults of topics are in force, in every open log. Errors
+	// match [ErrConfigChanged] or the context's error, or are a *topicconfig.InvalidError when the defaults conflict with
+	// each other or with a topic's own settings.
 	SetNodeConfigs(ctx context.Context, c SetNodeConfigs) error
 }
 
-// NodeConfigs is what was set of nodes while they ran, at one moment. What is set of one node wins over what is set of all,
-// and both win over what the node was started with.
+// NodeConfigs are the settings that were made while nodes ran, at one moment. Those of one node override those of all
+// nodes, and both override what the node was started with.
 type NodeConfigs struct {
-	All  NodeOverrides // of all nodes: Kafka's resource without a name
-	This NodeOverrides // of this node
+	All  NodeOverrides // for all nodes: Kafka's resource without a name
+	This NodeOverrides // for this node
 
-	// Static is the defaults of topics that the node was started with, and InForce with All and This on top. Neither has the
-	// defaults for topics of certain names.
+	// Static are the defaults of topics that the node was started with, and InForce the same with All and This on top.
+	// Neither includes defaults for topics by name pattern.
 	Static, InForce topicconfig.Config
 }
 
-// Value is what is set of a setting, by its name: of this node, or else of all.
+// Value returns the value of a setting by its name: this node's, or else that for all nodes.
 func (n NodeConfigs) Value(name string) (value string, set bool) {
 	if value, set = n.This.Settings[name]; set {
 		return value, true
@@ -58,47 +59,47 @@ func (n NodeConfigs) Value(name string) (value string, set bool) {
 
 // NodeOverrides are settings by the names that Kafka's brokers have for them.
 type NodeOverrides struct {
-	Version  uint64 // changes with each change; 0: nothing was ever set
+	Version  uint64 // changes with each change; 0 if nothing was ever set
 	Settings map[string]string
 }
 
-// SetNodeConfigs asks for other settings of nodes.
+// SetNodeConfigs requests a change to the settings of nodes.
 type SetNodeConfigs struct {
-	All          bool              // of all nodes, not of this one
-	Version      uint64            // NodeOverrides.Version that Settings follow from; otherwise ErrConfigChanged
-	Settings     map[string]string // all that is set; valid one by one
-	ValidateOnly bool              // say what is wrong, change nothing
+	All          bool              // for all nodes instead of this one
+	Version      uint64            // NodeOverrides.Version on which Settings are based; otherwise ErrConfigChanged
+	Settings     map[string]string // the complete new settings; each is valid by itself
+	ValidateOnly bool              // check only, change nothing
 }
 
-// CreatePartitions asks for a topic to grow.
+// CreatePartitions requests more partitions for a topic.
 type CreatePartitions struct {
 	Topic    TopicID
-	Expected int32 // how many there are now; otherwise ErrPartitionsChanged
-	Total    int32 // how many there shall be, more than Expected
+	Expected int32 // current number; otherwise ErrPartitionsChanged
+	Total    int32 // new number, more than Expected
 }
 
-// SetTopicConfigs asks for other settings of a topic.
+// SetTopicConfigs requests a change to the settings of a topic.
 type SetTopicConfigs struct {
 	Topic     TopicID
-	Version   uint64            // Topic.ConfigVersion that Overrides follow from; otherwise ErrConfigChanged
-	Overrides map[string]string // all that the topic sets itself; valid
+	Version   uint64            // Topic.ConfigVersion on which Overrides are based; otherwise ErrConfigChanged
+	Overrides map[string]string // the complete new settings of the topic itself; valid
 }
 
 // LogDir is a directory with partitions.
 type LogDir struct {
-	Path   string // absolute, as clients are told
-	Holds  string // the same as partition.Log.Dir has it: the parent of the directories of its partitions
-	Total  int64  // bytes of the file system; -1: unknown
-	Usable int64  // bytes of it that are free; -1: unknown
+	Path   string // absolute, as clients see it
+	Holds  string // as in partition.Log.Dir: the parent of the directories of its partitions
+	Total  int64  // bytes of the file system; -1 if unknown
+	Usable int64  // free bytes of it; -1 if unknown
 }
 
 // ServerConfig is a setting that the node was started with.
 type ServerConfig struct {
 	Name    string
-	Value   string // empty: none
-	Default string // what it is when nobody sets it; empty: nothing
+	Value   string // empty if it has none
+	Default string // value when it is not set; empty if it has none
 	Type    topicconfig.Type
-	Secret  bool // clients are told that there is a value, not which
+	Secret  bool // clients see that there is a value, not which
 	Doc     string
 }
 

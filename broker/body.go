@@ -8,9 +8,9 @@ import (
 	"github.com/tidemark-io/tidemark/internal/lazymem"
 )
 
-// RequestReadTimeout is divided into paceSteps, after each of which the progress of a request is checked. While others wait
-// for room, each step must bring its share of the request's bytes; otherwise up to stallSteps in a row may bring nothing. For
-// one part in warmPart of the first step a request may keep memory that its bytes have not reached.
+// RequestReadTimeout is divided into paceSteps, after each of which the progress of a request is checked. While others
+// wait for room, each step must bring its share of the request's bytes; otherwise up to stallSteps in a row may bring
+// nothing. For a fraction 1/warmPart of the first step a request may keep memory that its bytes have not reached.
 const (
 	paceSteps  = 30
 	stallSteps = 10
@@ -20,10 +20,11 @@ const (
 var errTooSlow = errors.New("the bytes of the request did not come in time")
 
 // bodyReader reads the frame of one request, and copies no byte of it more than once. A frame that fits the connection's
-// own buffer is used where it is. Of a larger frame, the bytes that came along with its size are moved out of that buffer; the
-// rest goes from the socket straight to where the handler finds it and the log writes it from. The frame is in one piece from
-// the start, and yet takes no memory for bytes that have not arrived, because its place is address space (see package
-// lazymem). If there is none, the buffer grows instead, and each byte is copied another third of a time on average.
+// own buffer is used where it is. Of a larger frame, the bytes that came along with its size are moved out of that
+// buffer; the rest goes from the socket straight to where the handler finds it and the log writes it from. The frame is
+// contiguous from the start, yet takes no memory for bytes that have not arrived, because it is placed in reserved
+// address space (see package lazymem). Where that is not available, the buffer grows instead, and each byte is copied
+// another third of a time on average.
 //
 // The frame belongs to the reader until close.
 type bodyReader struct {
@@ -31,12 +32,12 @@ type bodyReader struct {
 	share share
 	size  int
 	frame []byte          // as far as it has arrived
-	place *lazymem.Buffer // of frame; nil: the connection's own buffer, or one that grows
+	place *lazymem.Buffer // of frame; nil if it is in the connection's own buffer, or in one that grows
 	limit time.Time       // for the whole frame
-	warm  time.Time       // until then the place keeps the pages of its last use, which no share covers; zero: it has none
+	warm  time.Time       // until then the place keeps the pages of its last use, which no share covers; zero if it has none
 }
 
-// inConn says that the frame fits the connection's own buffer.
+// inConn reports whether the frame fits the connection's own buffer.
 func (b *bodyReader) inConn() bool { return b.size <= b.conn.in.Size() }
 
 // read reads the frame. It takes no share before the connection's own buffer is full or the request is complete. The caller
@@ -52,7 +53,7 @@ func (b *bodyReader) read() error {
 		return err
 	}
 	if b.inConn() {
-		b.frame, _ = c.in.Peek(b.size) // it is there
+		b.frame, _ = c.in.Peek(b.size) // it is complete
 		return nil
 	}
 	for len(b.frame) < b.size {
@@ -66,10 +67,10 @@ func (b *bodyReader) read() error {
 	return nil
 }
 
-// The share of a request runs ahead of its bytes, to save system calls: to firstShare at first, then to bodyGrowth times what
-// has arrived, but by no more than mostAhead.
+// The share of a request runs ahead of its bytes, to save system calls: to firstShare at first, then to bodyGrowth times
+// the bytes that have arrived, but by no more than mostAhead.
 const (
-	firstShare = 32 << 10 // a batch of the default size of a client, and its frame
+	firstShare = 32 << 10 // a batch of a client's default size, and its frame
 	bodyGrowth = 4
 	mostAhead  = 256 << 10
 )
@@ -95,7 +96,7 @@ func (b *bodyReader) admit() error {
 	return nil
 }
 
-// settle finds a place for the whole frame, if there is address space for it.
+// settle reserves a place for the whole frame, if there is address space for it.
 func (b *bodyReader) settle() bool {
 	if b.place = b.conn.server.bodies.Take(b.size); b.place == nil {
 		return false
@@ -105,7 +106,8 @@ func (b *bodyReader) settle() bool {
 	return true
 }
 
-// grow moves the frame to a buffer of n bytes. When it grows by bodyGrowth each time, a byte is copied a third of a time.
+// grow moves the frame to a buffer of n bytes. As it grows by bodyGrowth each time, a byte is copied a third of a time on
+// average.
 func (b *bodyReader) grow(n int) {
 	buffers := &b.conn.server.buffers
 	larger := buffers.take(n)
@@ -133,14 +135,14 @@ func (b *bodyReader) fill() error {
 	}, func() int { return len(b.frame) }, until)
 }
 
-// await calls more until it is done, and ends the connection when the bytes come too slowly. got returns how many of want
-// bytes have arrived.
+// await calls more until it is done, and ends the connection when the bytes come too slowly. got returns how many of the
+// want bytes have arrived.
 func (b *bodyReader) await(more func() (done bool, err error), got func() int, want int) error {
 	c := b.conn
 	step := b.step()
 	stalled, before, next := 0, got(), time.Now().Add(step)
 	if before >= want {
-		_, err := more() // it is there
+		_, err := more() // no waiting needed
 		return err
 	}
 	for {
@@ -179,7 +181,7 @@ func (b *bodyReader) step() time.Duration {
 	return b.conn.server.options.RequestReadTimeout / paceSteps
 }
 
-// look is when to wake up next: then, or earlier to give back warm pages.
+// look returns when to wake up next: at then, or earlier to release warm pages.
 func (b *bodyReader) look(then time.Time) time.Time {
 	if b.warm.IsZero() {
 		return then
@@ -187,8 +189,8 @@ func (b *bodyReader) look(then time.Time) time.Time {
 	return earlier(b.warm, then)
 }
 
-// vacate gives back, once it is time, memory that the bytes of a slow peer have not reached: the pages that the place kept
-// from its last use. From then on it has only pages that hold bytes.
+// vacate releases, once it is time, memory that a slow peer's bytes have not reached: the pages that the place kept from
+// its last use. From then on it holds only pages with bytes.
 func (b *bodyReader) vacate() {
 	if b.warm.IsZero() || time.Now().Before(b.warm) {
 		return
@@ -197,17 +199,17 @@ func (b *bodyReader) vacate() {
 	b.warm = time.Time{}
 }
 
-// close gives the frame and the share back. Nothing may alias the frame any more.
+// close releases the frame and the share. Nothing may alias the frame any more.
 func (b *bodyReader) close() {
 	s := b.conn.server
 	switch {
-	case b.frame == nil: // it did not come to that
+	case b.frame == nil: // reading never began
 	case b.place != nil:
 		s.buffers.spoil(b.frame)
 		s.bodies.Give(b.place)
 	case b.inConn():
 		s.buffers.spoil(b.frame)
-		_, _ = b.conn.in.Discard(b.size) // it is in the buffer
+		_, _ = b.conn.in.Discard(b.size) // the buffer holds it
 	default:
 		s.buffers.give(b.frame)
 	}

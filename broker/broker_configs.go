@@ -44,7 +44,7 @@ func (o *Options) configs() []ServerConfig {
 	}
 }
 
-// orUnlimited is a limit as Kafka writes it: none is the largest number.
+// orUnlimited is a limit as Kafka writes it: no limit is the largest number.
 func orUnlimited(limit int) int64 {
 	if limit == 0 {
 		return 1<<31 - 1

@@ -7,20 +7,20 @@ import (
 	"github.com/tidemark-io/tidemark/internal/poison"
 )
 
-// Buffers come in powers of two from 1 KiB to 8 MiB. A larger one is allocated for its one use.
+// Buffers come in powers of two from 1 KiB to 8 MiB. A larger one is allocated for a single use.
 const (
 	smallestBufferBits = 10
 	largestBufferBits  = 23
 )
 
 // buffers lends byte slices for response frames, and for request bodies where package lazymem does not work. The borrower
-// gives a slice back once, when nothing aliases it any more; it may be overwritten at once.
+// returns a slice once, when nothing aliases it any more; it may be overwritten immediately.
 type buffers struct {
 	pools  [largestBufferBits - smallestBufferBits + 1]sync.Pool
-	poison bool // tests, and builds with the race detector: overwrite what is given back, so that a use after it shows
+	poison bool // in tests and race builds: overwrite what is returned, so that a use after it shows
 }
 
-// take returns a buffer of length n with anything in it.
+// take returns a buffer of length n with arbitrary content.
 func (p *buffers) take(n int) []byte {
 	class := bufferClass(n)
 	if class < 0 {
@@ -32,9 +32,8 @@ func (p *buffers) take(n int) []byte {
 	return make([]byte, n, 1<<(class+smallestBufferBits))
 }
 
-// give takes a buffer back. A buffer that has grown past its size at birth is kept under its new size; one that is larger
-// than all classes is not kept at all: no take would ask for it, and one more for each such request would be alive until
-// the collector has run twice.
+// give takes a buffer back. A buffer that has grown is kept under its new size; one that is larger than all classes is
+// not kept: no take would ask for it, and each such request would keep one more alive until the collector has run twice.
 func (p *buffers) give(b []byte) {
 	b = b[:cap(b)]
 	p.spoil(b)
@@ -45,7 +44,7 @@ func (p *buffers) give(b []byte) {
 	p.pools[class].Put(&b)
 }
 
-// spoil overwrites memory that nobody may use any more, in tests.
+// spoil overwrites returned memory, in tests.
 func (p *buffers) spoil(b []byte) {
 	if p.poison {
 		for i := range b {

@@ -7,9 +7,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// building takes room for an answer of about n bytes that may be much larger than its request, and waits for it. release
-// gives it back when the answer is encoded; from then on it weighs on its connection. An answer that is larger than all
-// room is built alone.
+// building reserves room for an answer of about n bytes that may be much larger than its request, and waits for it.
+// release frees it when the answer is encoded; from then on it weighs on its connection. An answer that is larger than
+// all room is built alone.
 func (c *call) building(n int64) (release func(), err error) {
 	b := c.server.answers
 	n = b.Share(n)
@@ -19,7 +19,7 @@ func (c *call) building(n int64) (release func(), err error) {
 	return func() { b.Release(n) }, nil
 }
 
-// describedPartitionCost is about what a partition takes in an answer, decoded and encoded.
+// describedPartitionCost estimates the memory of a partition in an answer, decoded and encoded.
 const describedPartitionCost = int64(unsafe.Sizeof(kmsg.MetadataResponseTopicPartition{})) + 64
 
 // partitionsIn counts the partitions of topics.
@@ -31,7 +31,7 @@ func partitionsIn(topics iter.Seq[*Topic]) int64 {
 	return n
 }
 
-// unique drops all but the first of the elements that have the same key. It uses the memory of s.
+// unique drops all but the first of the elements that have the same key. It reuses the memory of s.
 func unique[T any, K comparable](s []T, key func(T) K) []T {
 	if len(s) < 2 {
 		return s

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-io/tidemark/topicconfig"
 )
 
-// What has settings, with Kafka's numbers.
+// Resources that have settings, with Kafka's numbers.
 const (
 	resourceTopic         int8 = 2
 	resourceBroker        int8 = 4
@@ -21,10 +21,10 @@ const (
 // allResources is every type of resource that Kafka has settings of.
 var allResources = []int8{resourceTopic, resourceBroker, resourceBrokerLogger, resourceClientMetrics, resourceGroup}
 
-// configEntry is a setting as DescribeConfigs tells it.
+// configEntry is a setting as DescribeConfigs returns it.
 type configEntry struct {
 	name     string
-	value    *string // nil: there is none
+	value    *string // nil if there is none
 	source   int8
 	readOnly bool
 	secret   bool
@@ -33,15 +33,15 @@ type configEntry struct {
 	synonyms []configSynonym // strongest first; the first that has a value is the one in force
 }
 
-// configSynonym is a setting that stands behind another, and its value where it was set.
+// configSynonym is a setting that is a source of another, and its value where it was set.
 type configSynonym struct {
 	name, value string
 	source      int8
 }
 
-// topicSources tells where the settings of topics of one name get their values from.
+// topicSources are the sources of settings for topics of one name.
 type topicSources struct {
-	server topicconfig.Config // the settings of such a topic that sets nothing itself
+	server topicconfig.Config // the settings of such a topic without settings of its own
 	nodes  NodeConfigs
 }
 
@@ -50,8 +50,8 @@ func (c *call) topicSources(name string) (topicSources, error) {
 	return topicSources{server, c.server.backend.NodeConfigs()}, err
 }
 
-// synonyms lists where a topic's setting could get its value from, strongest first: the topic, the server's settings for
-// topics of such names, what was set of nodes while they ran, what they were started with, and the default.
+// synonyms lists the possible sources of a topic's setting, strongest first: the topic, the server's settings for topics
+// of such names, settings made while nodes ran, those they were started with, and the default.
 func (s topicSources) synonyms(topic topicconfig.Config, d topicconfig.Definition) []configSynonym {
 	var synonyms []configSynonym
 	if topic.Overridden(d.Name) {
@@ -67,12 +67,12 @@ func (s topicSources) synonyms(topic topicconfig.Config, d topicconfig.Definitio
 	return append(synonyms, s.nodes.defaultSynonyms(d)...)
 }
 
-// source is where a topic's setting gets its value from.
+// source returns the source of a topic's setting in force.
 func (s topicSources) source(topic topicconfig.Config, d topicconfig.Definition) int8 {
 	return strongest(s.synonyms(topic, d)).source
 }
 
-// strongest is the synonym whose value is in force: the first, or nobody's.
+// strongest returns the synonym whose value is in force: the first, or an empty one.
 func strongest(synonyms []configSynonym) configSynonym {
 	if len(synonyms) == 0 {
 		return configSynonym{source: sourceDefault}
@@ -98,7 +98,7 @@ func (c *call) topicEntries(t *Topic) ([]configEntry, error) {
 	return entries, nil
 }
 
-// overridden lists what was set of a setting of nodes, strongest first.
+// overridden lists the values of a setting made while nodes ran, strongest first.
 func (n NodeConfigs) overridden(name string) []configSynonym {
 	var synonyms []configSynonym
 	if value, ok := n.This.Settings[name]; ok {
@@ -110,9 +110,9 @@ func (n NodeConfigs) overridden(name string) []configSynonym {
 	return synonyms
 }
 
-// defaultSynonyms lists where the default of a topic's setting could get its value from. A value at the start that is
-// Kafka's default counts as set by nobody. Where several settings stand behind it, Kafka's default is that of the weakest, and
-// Kafka lists it only below one that was set.
+// defaultSynonyms lists the possible sources of the default of a topic's setting. A value at the start that is Kafka's
+// default counts as not set. Where several settings are sources, Kafka's default is that of the weakest, and Kafka lists
+// it only below one that was set.
 func (n NodeConfigs) defaultSynonyms(d topicconfig.Definition) []configSynonym {
 	name, weakest := d.Name, topicconfig.Synonym{Name: d.Name, Scale: 1}
 	if count := len(d.Synonyms); count > 0 {
@@ -156,7 +156,7 @@ func (n NodeConfigs) serverEntry(s ServerConfig) configEntry {
 	return nodeEntry(s.Name, s.Type, s.Secret, s.Doc, synonyms)
 }
 
-// defaultEntry describes a setting that Kafka's brokers have for what topics do not set themselves.
+// defaultEntry describes a broker setting that is a default of topics.
 func (n NodeConfigs) defaultEntry(d topicconfig.Definition, s topicconfig.Synonym) configEntry {
 	kind := d.Type
 	if s.Scale != 1 {
@@ -164,7 +164,7 @@ func (n NodeConfigs) defaultEntry(d topicconfig.Definition, s topicconfig.Synony
 	}
 	synonyms := n.defaultSynonyms(d)
 	for len(synonyms) > 0 && synonyms[0].name != s.Name {
-		synonyms = synonyms[1:] // those of stronger settings
+		synonyms = synonyms[1:] // skip those of stronger settings
 	}
 	if len(synonyms) == 0 && s == d.Synonyms[len(d.Synonyms)-1] {
 		synonyms = []configSynonym{{s.Name, scaledDown(d.Default, s.Scale), sourceDefault}}
@@ -172,8 +172,8 @@ func (n NodeConfigs) defaultEntry(d topicconfig.Definition, s topicconfig.Synony
 	return nodeEntry(s.Name, kind, false, d.Doc, synonyms)
 }
 
-// overrideEntries describes what was set of all nodes while they ran, in the order of names. What this server does not know
-// may be a secret.
+// overrideEntries describes the settings made for all nodes while they ran, in the order of names. Those that this server
+// does not know may be secret.
 func (n NodeConfigs) overrideEntries() []configEntry {
 	var entries []configEntry
 	for _, name := range slices.Sorted(maps.Keys(n.All.Settings)) {
@@ -202,7 +202,7 @@ func scaledDown(value string, scale int64) string {
 	return value
 }
 
-// checkBrokerName says whether a name is that of this node.
+// checkBrokerName returns an error unless a name is that of this node.
 func (c *call) checkBrokerName(name string) error {
 	id, err := strconv.ParseInt(name, 10, 32)
 	if err != nil {

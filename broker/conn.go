@@ -18,19 +18,19 @@ import (
 //	writer   takes answers from the queue, completes each (waits for a flush, for records) and writes it; same order
 //
 // So answers leave in the order of requests; the appends of two Produce requests happen in that order, and the second is
-// not held up by the flush of the first; a request sees what the ones before it did; and a parked fetch holds up only what
-// its own connection asked later. The queue is bounded in requests and in bytes; when it is full the reader stops, and
-// with it, through TCP, the client.
+// not held up by the flush of the first; a request sees the effects of the ones before it; and a parked fetch holds up
+// only later requests of its own connection. The queue is bounded in requests and in bytes; when it is full the reader
+// stops, and with it, through TCP, the client.
 //
-// A connection always ends in the same way, whatever the cause: the reader stops; parked answers hurry; the writer works off
-// the queue, as far as the client still takes it; the socket is closed.
+// A connection always ends in the same way, whatever the cause: the reader stops; parked answers hurry; the writer drains
+// the queue, as far as the client still reads; the socket is closed.
 type conn struct {
 	server *Server
 	nc     net.Conn
 	info   Connection
 	opened time.Time
 
-	ctx    context.Context // ends when the connection is given up: nothing can be written any more
+	ctx    context.Context // ends when the connection is abandoned: nothing can be written any more
 	giveUp context.CancelFunc
 
 	in       *bufio.Reader // the reader's
@@ -38,11 +38,11 @@ type conn struct {
 	requests int64         // the reader's
 
 	queue   chan *outgoing // closed by the reader
-	written chan struct{}  // has a value after the writer was done with an answer
+	written chan struct{}  // has a value after the writer has finished an answer
 	weight  atomic.Int64   // bytes of answers in the queue
 	waiting atomic.Int64   // answers that are not written yet
 	active  atomic.Int64   // when the last answer was written, ns since opened
-	served  atomic.Bool    // an answer was written to more than a question for versions
+	served  atomic.Bool    // an answer other than to ApiVersions was written
 
 	reading    context.Context // ends when no more requests are read
 	endReading context.CancelFunc
@@ -58,13 +58,13 @@ type conn struct {
 type outgoing struct {
 	answer  answer
 	weight  int64       // of the answer before it was written
-	done    RequestDone // but for what the writer finds out
+	done    RequestDone // complete except for what the writer adds
 	arrived time.Time
 	details *details
 }
 
-// readBuffer is what an idle connection keeps for reading. It holds a small request whole; the body of a larger one is
-// read past it.
+// readBuffer is what an idle connection keeps for reading. It holds a small request whole; the body of a larger one
+// bypasses it.
 const readBuffer = 4 << 10
 
 func newConn(s *Server, nc net.Conn, listener net.Addr, id uint64) *conn {
@@ -126,26 +126,26 @@ func (c *conn) reason() CloseReason {
 // resetOnClose makes the close of a TCP connection a reset.
 func resetOnClose(nc net.Conn) {
 	if tcp, ok := nc.(interface{ SetLinger(seconds int) error }); ok {
-		_ = tcp.SetLinger(0) // closed in order, then: no worse than before
+		_ = tcp.SetLinger(0) // on failure the close is an ordinary one
 	}
 }
 
-// stopReading lets no further request in and makes parked answers hurry. Answers that are under way are still written.
+// stopReading stops reading requests and makes parked answers hurry. Answers in progress are still written.
 func (c *conn) stopReading() {
 	c.endReading()
-	// An error means that the socket is closed already, which does it as well.
+	// An error means that the socket is closed already, which has the same effect.
 	_ = c.nc.SetReadDeadline(time.Unix(1, 0))
 }
 
-// hangUp closes the socket and ends every wait of the connection. A client whose connection is closed cleanly before it got an
-// answer other than ApiVersions takes that for a wrong security setting and gives up for good, as franz-go does; one whose
-// connection is reset retries. So a shutdown resets connections that were never answered.
+// hangUp closes the socket and ends every wait of the connection. A client whose connection is closed cleanly before it
+// got an answer other than to ApiVersions takes that for a wrong security setting and gives up for good, as franz-go
+// does; one whose connection is reset retries. So a shutdown resets connections that were never answered.
 func (c *conn) hangUp() {
 	c.giveUp()
 	if !c.served.Load() && c.reason() == ClosedShutdown {
 		resetOnClose(c.nc)
 	}
-	_ = c.nc.Close() // nothing is lost by a failure: what was to be written was written, or its write failed
+	_ = c.nc.Close() // a failure loses nothing: everything was written, or its write has failed
 }
 
 // writeAnswers is the writer goroutine.
@@ -170,7 +170,7 @@ func (c *conn) writeAnswers() {
 	}
 }
 
-// writeAnswer completes and writes one answer, or drops it when the connection was given up.
+// writeAnswer completes and writes one answer, or drops it when the connection was abandoned.
 func (c *conn) writeAnswer(w *answerWriter, out *outgoing) {
 	w.sent = 0
 	err := c.ctx.Err()
@@ -191,7 +191,7 @@ func (c *conn) writeAnswer(w *answerWriter, out *outgoing) {
 	c.server.events.RequestDone(out.done)
 }
 
-// writeFailure is the reason to close a connection after an answer failed.
+// writeFailure is the reason to close a connection after writing an answer failed.
 func writeFailure(err error) CloseReason {
 	var h *hangUp
 	switch {
@@ -221,7 +221,7 @@ func isTimeout(err error) bool {
 	return errors.As(err, &n) && n.Timeout()
 }
 
-// isGone says that the other side of a connection, or we, closed it.
+// isGone reports whether the peer, or this side, has closed the connection.
 func isGone(err error) bool {
 	for _, gone := range []error{
 		io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, context.Canceled, syscall.ECONNRESET, syscall.EPIPE,

@@ -23,7 +23,7 @@ func (c *conn) readRequests() {
 		}
 		a, err := c.admit(head)
 		if err != nil {
-			_ = c.refuse(head, a, size, err) // the connection ends either way
+			_ = c.refuse(head, a, size, err) // the connection ends in any case
 			return
 		}
 		if err := c.serveRequest(a, size); err != nil {
@@ -32,7 +32,7 @@ func (c *conn) readRequests() {
 	}
 }
 
-// errEnded says that the connection ends and that c.end knows why.
+// errEnded says that the connection ends for the reason that c.end recorded.
 var errEnded = errors.New("the connection ends")
 
 // endWith records why the connection ends and returns [errEnded].
@@ -44,8 +44,8 @@ func (c *conn) endWith(reason CloseReason, cause error) error {
 	return errEnded
 }
 
-// awaitRequest waits for the first byte of a request. The connection may be silent for as long as an answer is under way,
-// and ConnectionsMaxIdle after that.
+// awaitRequest waits for the first byte of a request. The connection may be silent while an answer is outstanding, and
+// for ConnectionsMaxIdle after that.
 func (c *conn) awaitRequest() error {
 	if c.in.Buffered() > 0 && c.reading.Err() == nil {
 		return nil
@@ -103,17 +103,17 @@ func (c *conn) readHead() (size int, head requestHeader, err error) {
 		return 0, requestHeader{}, c.endWith(readFailure(err), err)
 	}
 	head = parseFixedHeader(both[sizeBytes:])
-	_, _ = c.in.Discard(sizeBytes) // it is in the buffer
+	_, _ = c.in.Discard(sizeBytes) // the buffer holds it
 	return int(declared), head, nil
 }
 
-// requestTime is how long a request of a size may take to come.
+// requestTime is how long a request of a size may take to arrive.
 func (c *conn) requestTime(size int) time.Duration {
 	d := c.server.options.RequestReadTimeout
 	return d + time.Duration(size>>20)*(d/30)
 }
 
-// setHeadDeadline gives the head of a request its time.
+// setHeadDeadline sets the deadline for the head of a request.
 func (c *conn) setHeadDeadline() error {
 	if err := c.nc.SetReadDeadline(time.Now().Add(c.requestTime(0))); err != nil {
 		return c.endWith(readFailure(err), err)
@@ -124,8 +124,8 @@ func (c *conn) setHeadDeadline() error {
 	return nil
 }
 
-// admit finds the API of a request and decides whether its body is worth reading. The API is nil when there is none of
-// the key, also with an error.
+// admit finds the API of a request and decides whether its body is worth reading. The API is nil if the key is unknown,
+// also with an error.
 func (c *conn) admit(h requestHeader) (*api, error) {
 	a := c.server.apis[h.key]
 	switch {
@@ -137,17 +137,17 @@ func (c *conn) admit(h requestHeader) (*api, error) {
 	return a, nil
 }
 
-// refuse reports a request whose body is not read and ends the connection. It looks for the client's id in what comes of
-// the header.
+// refuse reports a request whose body is not read and ends the connection. It looks for the client's id in what has
+// arrived of the header.
 func (c *conn) refuse(h requestHeader, a *api, size int, why error) error {
-	head, _ := c.in.Peek(min(size, c.in.Size())) // of a header that is cut short the client's id is not known
+	head, _ := c.in.Peek(min(size, c.in.Size())) // a truncated header has no client id
 	if full, _, err := parseHeader(head, func(int16, int16) bool { return false }); err == nil {
 		c.clientID = strings.Clone(full.clientID)
 	}
 	return c.reportRefused(h, a, int64(size), why)
 }
 
-// reportRefused tells the one event of a refused request and ends the connection.
+// reportRefused reports a refused request and ends the connection.
 func (c *conn) reportRefused(h requestHeader, a *api, size int64, why error) error {
 	e := RequestRefused{Connection: c.info, Key: h.key, Version: h.version, ClientID: c.clientID, Bytes: size, Err: why}
 	if a != nil {
@@ -172,7 +172,7 @@ func (c *conn) serveRequest(a *api, size int) error {
 	return c.enqueue(out)
 }
 
-// readAndExecute reads a frame into a borrowed buffer and runs its handler. The buffer is back when it returns.
+// readAndExecute reads a frame into a borrowed buffer and runs its handler. The buffer is returned before it returns.
 func (c *conn) readAndExecute(a *api, size int) (*outgoing, error) {
 	bytes, decoded := c.server.budgetsOf(a, size)
 	body := bodyReader{conn: c, share: share{intake: bytes}, size: size}
@@ -189,8 +189,8 @@ func (c *conn) readAndExecute(a *api, size int) (*outgoing, error) {
 	return nil, c.reportRefused(call.requestHeader, a, int64(size), err)
 }
 
-// newCall reads the header of a request. The call's client id is a copy, with an error that of an earlier request; the body
-// aliases the frame.
+// newCall parses the header of a request. The call's client id is a copy, or that of an earlier request after an error;
+// the body aliases the frame.
 func (c *conn) newCall(a *api, frame []byte) (*call, error) {
 	h, body, err := parseHeader(frame, func(_, version int16) bool { return a.supports(version) && a.isFlexible(version) })
 	if err == nil && c.clientID != h.clientID {
@@ -200,7 +200,7 @@ func (c *conn) newCall(a *api, frame []byte) (*call, error) {
 	return &call{requestHeader: h, api: a, server: c.server, conn: c, body: body}, err
 }
 
-// execute runs the handler of a request, when there is memory for it.
+// execute runs the handler of a request once there is memory for it.
 func (c *conn) execute(call *call, size int, decoded *budget.Budget) (*outgoing, error) {
 	cost, err := call.cost(decoded.Capacity())
 	if err != nil {
@@ -226,7 +226,7 @@ func (c *conn) execute(call *call, size int, decoded *budget.Budget) (*outgoing,
 	return out, nil
 }
 
-// cost is what the request takes in memory beyond its bytes. Of a version that is not served nothing is decoded.
+// cost returns how much memory the request takes beyond its bytes. A version that is not served is not decoded.
 func (c *call) cost(limit int64) (int64, error) {
 	if !c.api.supports(c.version) {
 		return 0, nil
@@ -246,7 +246,7 @@ func (c *conn) failRequest(call *call, size int, err error) error {
 	return c.endWith(hang.reason, hang.err)
 }
 
-// guard runs f. A panic is reported and becomes an error that ends the connection; nobody else notices.
+// guard runs f. A panic is reported and becomes an error that ends this connection only.
 func (c *conn) guard(r *RequestDone, f func() error) (err error) {
 	defer func() {
 		v := recover()

@@ -6,14 +6,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// details is what a trace tells of a request beside what counters need. It belongs to the reader of a connection until the
-// answer is queued, then to the writer. Nil, as it is unless [Options.Details], keeps nothing.
+// details is what a trace shows of a request beyond what counters need. It belongs to the reader of a connection until
+// the answer is queued, then to the writer. It is nil, and keeps nothing, unless [Options.Details] is set.
 type details struct {
 	topics int
 	code   int16 // the first that is not 0
 }
 
-// names keeps how many topics a request names.
+// names records how many topics a request names.
 func (d *details) names(req kmsg.Request) {
 	if d == nil {
 		return
@@ -23,14 +23,14 @@ func (d *details) names(req kmsg.Request) {
 	}
 }
 
-// failed keeps an error code, unless there was one before.
+// failed records an error code, unless there was one before.
 func (d *details) failed(code int16) {
 	if d != nil && d.code == codeNone {
 		d.code = code
 	}
 }
 
-// answers keeps the first error code of a response.
+// answers records the first error code of a response.
 func (d *details) answers(resp kmsg.Response) {
 	if d == nil {
 		return
@@ -40,7 +40,7 @@ func (d *details) answers(resp kmsg.Response) {
 	d.failed(search.found)
 }
 
-// searchedStructs is how many parts of a response are searched, so that a large one costs no more than a small one.
+// searchedStructs bounds how many parts of a response are searched, so that a large one costs no more than a small one.
 const searchedStructs = 1000
 
 // codeSearch walks over a response, its outer parts first, until it finds an error code.

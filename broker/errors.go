@@ -70,7 +70,7 @@ const (
 	codeRebootstrapRequired          int16 = 129
 )
 
-// Errors that arise in this package and are answered with a code.
+// Errors of this package that are answered with a code.
 var (
 	errInvalidTopic       = errors.New("the topic name is invalid")
 	errInternalTopic      = errors.New("clients may not write to an internal topic")
@@ -86,8 +86,8 @@ var (
 	errDivergedEpoch      = errors.New("the last fetched epoch is newer than any the log knows")
 )
 
-// errorCodes is the one table from errors to codes. The first row that an error matches decides. What matches none is
-// UNKNOWN_SERVER_ERROR.
+// errorCodes is the one table from errors to codes. The first row that an error matches decides. An error that matches
+// none is UNKNOWN_SERVER_ERROR.
 var errorCodes = []struct {
 	err  error
 	code int16
@@ -96,7 +96,7 @@ var errorCodes = []struct {
 	{partition.ErrFenced, codeFencedLeaderEpoch},
 	{partition.ErrUnknownLeaderEpoch, codeUnknownLeaderEpoch},
 	{partition.ErrNotLeader, codeNotLeaderOrFollower},
-	{partition.ErrClosed, codeNotLeaderOrFollower}, // the node stops or has given the partition away: find the new leader
+	{partition.ErrClosed, codeNotLeaderOrFollower}, // the node is stopping or has given the partition away: find the new leader
 	{partition.ErrDeleted, codeUnknownTopicOrPartition},
 	{partition.ErrOutOfOrderSequence, codeOutOfOrderSequenceNumber},
 	{partition.ErrInvalidProducerEpoch, codeInvalidProducerEpoch},
@@ -113,7 +113,7 @@ var errorCodes = []struct {
 	{ErrNotLeader, codeNotLeaderOrFollower},
 	{partition.ErrPolicy, codePolicyViolation},
 	{ErrPartitionsChanged, codeInvalidPartitions},
-	{ErrConfigChanged, codeRequestTimedOut}, // others were faster for as long as the request may wait
+	{ErrConfigChanged, codeRequestTimedOut}, // concurrent changes won until the request timed out
 
 	{coordinator.ErrLoading, codeCoordinatorLoadInProgress},
 	{coordinator.ErrNotAvailable, codeCoordinatorNotAvailable},
@@ -151,7 +151,7 @@ var errorCodes = []struct {
 	{context.Canceled, codeNotLeaderOrFollower}, // only a connection that is being cut off sees it
 }
 
-// validationCodes has the code of each class of batches that a client must not send.
+// validationCodes are the codes for invalid batches by kind.
 var validationCodes = map[batch.Kind]int16{
 	batch.InvalidRecord:          codeInvalidRecord,
 	batch.Corrupt:                codeCorruptMessage,
@@ -162,7 +162,7 @@ var validationCodes = map[batch.Kind]int16{
 	batch.UnsupportedFormat:      codeInvalidRecord,
 }
 
-// codeOf returns the code that an error is answered with; nil is NONE.
+// codeOf returns the code for an error; nil is NONE.
 func codeOf(err error) int16 {
 	if err == nil {
 		return codeNone
@@ -189,7 +189,7 @@ func codeOf(err error) int16 {
 	return codeUnknownServerError
 }
 
-// codeByTopic is [codeOf] for requests that name topics by id: what is gone is unknown by its id.
+// codeByTopic is [codeOf] for requests that may name topics by id: a missing topic is then an unknown id.
 func codeByTopic(err error, byID bool) int16 {
 	code := codeOf(err)
 	if byID && (errors.Is(err, partition.ErrDeleted) || errors.Is(err, ErrUnknownTopic)) {
@@ -201,7 +201,7 @@ func codeByTopic(err error, byID bool) int16 {
 	return code
 }
 
-// codedError is an error of this package whose code depends on the request more than on the cause.
+// codedError is an error whose code depends on the request more than on the cause.
 type codedError struct {
 	code int16
 	text string
@@ -210,8 +210,8 @@ type codedError struct {
 func (e *codedError) Error() string { return e.text }
 
 // message is the text that goes with an error code, or nil. If a partition's files fail, a client learns only the kind of
-// failure: which file it was is in the server's log, for its operators. A full disk and failures of the backend come with
-// texts that are meant for clients.
+// failure; the server's log names the file for its operators. A full disk and failures of the backend come with texts
+// that are meant for clients.
 func message(err error) *string {
 	if err == nil {
 		return nil

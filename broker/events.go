@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Events are told what happens in a [Server]. Unset functions are not called. They run on the goroutines that serve
+// Events receive what happens in a [Server]. Unset functions are not called. They run on the goroutines that serve
 // connections: a function must return quickly, must not block on anything a client or a disk can hold up, and must not
 // call the server. Nothing in the server depends on whether a function is set.
 type Events struct {
@@ -15,13 +15,13 @@ type Events struct {
 	// ConnectionClosed is called once for each ConnectionOpened, after the socket was closed.
 	ConnectionClosed func(ConnectionClosed)
 
-	// ConnectionRefused is called for a connection that was closed unread because of a limit.
+	// ConnectionRefused is called for a connection that was closed at once because of a limit.
 	ConnectionRefused func(ConnectionRefused)
 
 	// AcceptFailed is called when a listener failed to accept, before the next try.
 	AcceptFailed func(listener net.Addr, err error)
 
-	// RequestDone is called when the answer to a request was written, or when it is known that there is none.
+	// RequestDone is called when the answer to a request was written, or when it is certain that there is none.
 	RequestDone func(RequestDone)
 
 	// RequestRefused is called for a request that Kafka answers by closing the connection: an unknown API or version,
@@ -39,7 +39,7 @@ type Connection struct {
 	Remote net.Addr
 }
 
-// ConnectionClosed says how a connection ended.
+// ConnectionClosed describes how a connection ended.
 type ConnectionClosed struct {
 	Connection
 	Reason   CloseReason
@@ -96,7 +96,7 @@ type RequestRefused struct {
 	API          string // "" when the key is unknown
 	Key, Version int16
 	ClientID     string // "" also when the header does not parse
-	Bytes        int64  // size of the frame as it says itself
+	Bytes        int64  // the frame's declared size
 	Err          error  // what is wrong
 }
 

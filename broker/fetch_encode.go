@@ -8,10 +8,10 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
-// A Fetch response, encoded by hand because its records need not come through this process. Everything that is not
-// records goes into one buffer; records that are small are appended to it, large ones write themselves to the connection
-// between two pieces of it. (vN: from version N on; "tags" is the section of tagged fields of v12+, one byte 0 when
-// empty; lengths and counts are int32 until v11 and unsigned varints of the number plus one from v12 on.)
+// A Fetch response, encoded by hand because its records need not pass through this process. Everything else goes into one
+// buffer; small sets of records are appended to it, large ones write themselves to the connection between two pieces of
+// it. (vN: from version N on; "tags" is the section of tagged fields of v12+, one byte 0 when empty; lengths and counts
+// are int32 until v11 and unsigned varints of the number plus one from v12 on.)
 //
 //	┌──────┬─────────────┬──────┬──────────┬──────────┬────────────┬────────┬──────┐
 //	│ size │ correlation │ tags │ throttle │ error v7 │ session v7 │ topics │ tags │ 0: nodes v16
@@ -37,11 +37,12 @@ const (
 	// 10.4 sent, 64 KiB 21.5 and 26.0, 128 KiB 30.9 and 37.7, 512 KiB 115 and 101.
 	sendfileThreshold = 256 << 10
 
-	// maxCopied bounds what is copied into the buffer of one response; after that every partition writes itself.
+	// maxCopied bounds how many bytes of records are copied into the buffer of one response; beyond it every partition
+	// writes itself.
 	maxCopied = 1 << 20
 )
 
-// fetchFrame is a response in the making.
+// fetchFrame is a response under construction.
 type fetchFrame struct {
 	buf      []byte
 	flexible bool
@@ -50,7 +51,7 @@ type fetchFrame struct {
 	apart    int64 // bytes of records that are not in buf
 }
 
-// fetchCut is a place in the buffer where records are written instead.
+// fetchCut is a position in the buffer at which records are written.
 type fetchCut struct {
 	at      int
 	records partition.Records
@@ -69,7 +70,7 @@ func (f *fetchAnswer) send(w *answerWriter) error {
 	return err
 }
 
-// encodedSize is about how large the buffer gets.
+// encodedSize estimates the size of the buffer.
 func (f *fetchAnswer) encodedSize() int {
 	n := 64
 	for i := range f.items {
@@ -118,7 +119,7 @@ func (f *fetchAnswer) encode(e *fetchFrame, s *Server) {
 	f.encodeNodes(e, s)
 }
 
-// topicEnd is the end of the run of partitions of one topic that begins at from.
+// topicEnd returns the end of the run of partitions of one topic that begins at from.
 func (f *fetchAnswer) topicEnd(from int) int {
 	to := from + 1
 	for to < len(f.items) && f.sameTopic(&f.items[from], &f.items[to]) {
@@ -159,7 +160,7 @@ func (f *fetchAnswer) encodePartition(e *fetchFrame, it *fetchItem) {
 	start := len(e.buf)
 	f.encodePositions(e, it)
 	if err := e.records(it.found.records, it.found.size); err != nil {
-		// The disk failed under records that were found a moment ago. Nothing of the response is written yet.
+		// The disk failed under records that were found a moment ago. Nothing of the response has been written yet.
 		e.buf = e.buf[:start]
 		it.found.records.Release()
 		it.found = f.failed(&partition.StorageError{Topic: it.topic, Partition: it.index, Doing: "read", Err: err})
@@ -225,7 +226,7 @@ func (f *fetchAnswer) encodePartitionTags(e *fetchFrame, it *fetchItem) {
 	}
 }
 
-// encodeNodes appends the last tagged fields: the addresses of the leaders that were named.
+// encodeNodes appends the last tagged fields: the addresses of the named leaders.
 func (f *fetchAnswer) encodeNodes(e *fetchFrame, s *Server) {
 	if !e.flexible {
 		return

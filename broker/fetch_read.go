@@ -4,7 +4,7 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
-// readAll reads every partition, in order, within the limits of the request. It reports whether the answer may go out
+// readAll reads every partition, in order, within the limits of the request. It reports whether the answer may be sent
 // now: enough was found, or something that the client must know at once.
 func (f *fetchAnswer) readAll() (ready bool) {
 	left := f.maxBytes
@@ -20,7 +20,7 @@ func (f *fetchAnswer) readAll() (ready bool) {
 	return ready || total >= f.minBytes || len(f.items) == 0
 }
 
-// isNews says that the client must not wait for more.
+// isNews reports whether the client must not wait for more.
 func (r *fetched) isNews() bool { return r.code != codeNone || r.diverging.epoch >= 0 }
 
 // read reads one partition. minOne returns the first batch even if it is larger than maxBytes.
@@ -66,7 +66,7 @@ func (f *fetchAnswer) failed(err error) fetched {
 	}
 }
 
-// checkEpochs holds what the client knows of leader epochs against the log. A client whose last record was written in an
+// checkEpochs compares the leader epochs that the client knows with the log. A client whose last record was written in an
 // epoch that ended earlier, or that the log does not have, has diverged from the log.
 func checkEpochs(it *fetchItem) (epochEnd, error) {
 	none := epochEnd{noEpoch, -1}
@@ -86,7 +86,7 @@ func checkEpochs(it *fetchItem) (epochEnd, error) {
 	return none, nil
 }
 
-// release lets go of all records that were read.
+// release releases all records that were read.
 func (f *fetchAnswer) release() {
 	for i := range f.items {
 		f.items[i].found.records.Release()
@@ -94,8 +94,8 @@ func (f *fetchAnswer) release() {
 	}
 }
 
-// park waits until min bytes can be read, a partition has other news, max wait is over, or the connection is read no
-// more. It registers one waker on all logs and starts no goroutine.
+// park waits until min bytes can be read, a partition has other news, max wait is over, or the connection stops reading
+// requests. It registers one waker on all logs and starts no goroutine.
 func (f *fetchAnswer) park(w *answerWriter) {
 	waker := w.takeWaker()
 	for i := range f.items {
@@ -125,7 +125,7 @@ func (f *fetchAnswer) park(w *answerWriter) {
 	}
 }
 
-// takeWaker returns the connection's waker, which no log knows.
+// takeWaker returns the connection's waker, registered with no log.
 func (w *answerWriter) takeWaker() *partition.Waker {
 	if w.waker == nil {
 		w.waker = partition.NewWaker()

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Epochs of a fetch session that have a meaning of their own; a running session counts from 1.
+// Epochs of a fetch session with a special meaning; a running session counts from 1.
 const (
 	initialSessionEpoch int32 = 0  // a full fetch that asks for a session
 	finalSessionEpoch   int32 = -1 // a full fetch without a session; ends the one it names
@@ -22,11 +22,11 @@ const (
 const sessionRest = 2 * time.Minute
 
 // sessionCache keeps fetch sessions (KIP-227): what a client wants to fetch, so that it sends only changes, and what it
-// was told last, so that it gets only changes.
+// last received, so that it gets only changes.
 //
 // A full cache makes room by removing sessions that were unused for sessionRest, or one that is older than that and
-// smaller than the new one. If there is none the client gets no session, which costs bandwidth and nothing else. A session
-// has no more partitions than there are, and some; one that outgrows that, or the room of all, ends.
+// smaller than the new one. Failing that the client gets no session, which only costs bandwidth. A session may have a few
+// more partitions than exist; one that outgrows that, or the room of all, ends.
 type sessionCache struct {
 	max    int
 	room   int64      // for the partitions of all sessions
@@ -46,7 +46,7 @@ type fetchSession struct {
 	size    atomic.Int64 // partitions
 
 	mu    sync.Mutex
-	epoch int32 // that the next request must have
+	epoch int32 // expected in the next request
 	parts map[sessionKey]*sessionPartition
 	order []*sessionPartition
 }
@@ -58,7 +58,7 @@ type sessionKey struct {
 	index int32
 }
 
-// sessionPartition is a partition of a session: what is asked, and what was answered last.
+// sessionPartition is a partition of a session: the latest request and the latest answer.
 type sessionPartition struct {
 	sessionKey
 	offset       int64
@@ -66,12 +66,12 @@ type sessionPartition struct {
 	currentEpoch int32
 	lastEpoch    int32
 
-	highWatermark int64 // as told last; -1 when nothing, or an error, was told
+	highWatermark int64 // as last sent; -1 before the first answer and after an error
 	logStart      int64
 }
 
-// spareSessionPartitions is how many partitions more than there are a session may have: those of topics that were deleted,
-// or are yet to come.
+// spareSessionPartitions is how many partitions a session may have beyond those that exist: of topics that were deleted,
+// or are yet to be created.
 const spareSessionPartitions = 1000
 
 func newSessionCache(max int, room int64, hosted func() int) *sessionCache {
@@ -102,8 +102,8 @@ func (c *sessionCache) heldLocked() int64 {
 	return n
 }
 
-// begin reads what a request says of its session, and returns the partitions to fetch, the session that they belong to if
-// there is one, and the error of the whole response. Names may alias the request.
+// begin applies a request to its session, and returns the partitions to fetch, the session if there is one, and the error
+// of the whole response. Names may alias the request.
 func (c *sessionCache) begin(req *kmsg.FetchRequest) (items []fetchItem, s *fetchSession, code int16) {
 	switch {
 	case req.SessionEpoch == finalSessionEpoch:
@@ -129,7 +129,7 @@ func (c *sessionCache) begin(req *kmsg.FetchRequest) (items []fetchItem, s *fetc
 	}
 	if s.size.Load() > before && !c.fits(s) {
 		c.end(s.id)
-		return nil, nil, codeFetchSessionIDNotFound // the client begins anew
+		return nil, nil, codeFetchSessionIDNotFound // the client starts over
 	}
 	if len(items) == 0 {
 		c.end(s.id)
@@ -153,7 +153,7 @@ func (c *sessionCache) end(id int32) {
 	delete(c.sessions, id)
 }
 
-// create makes a session for so many partitions, or returns nil when there is no room.
+// create makes a session for that many partitions, or returns nil when there is no room.
 func (c *sessionCache) create(byID bool, size int) *fetchSession {
 	if size == 0 || !c.mayHave(size) {
 		return nil
@@ -199,7 +199,7 @@ func (c *sessionCache) evictLocked(now time.Time, size int) bool {
 	return true
 }
 
-// freeIDLocked picks an id at random, so that nobody meets another's session by counting.
+// freeIDLocked picks an id at random, so that ids cannot be guessed by counting.
 func (c *sessionCache) freeIDLocked() int32 {
 	for {
 		id := rand.Int32N(math.MaxInt32) + 1 // never 0, which is no session
@@ -238,7 +238,7 @@ func fullItems(req *kmsg.FetchRequest) []fetchItem {
 	return items
 }
 
-// fill makes the items the partitions of a new session, and tells them so.
+// fill makes the items the partitions of a new session, and links each item to its partition.
 func (s *fetchSession) fill(items []fetchItem) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -320,7 +320,8 @@ func (s *fetchSession) forgetLocked(topics []kmsg.FetchRequestForgottenTopic) {
 	s.order = kept
 }
 
-// finish decides which partitions the answer has, remembers what they are told, and moves those with records to the end.
+// finish decides which partitions the answer includes, records what was sent of each, and moves those with records to the
+// end.
 func (s *fetchSession) finish(f *fetchAnswer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -342,7 +343,7 @@ func (s *fetchSession) finish(f *fetchAnswer) {
 	}
 }
 
-// changed reports whether the client must be told, and takes it as told.
+// changed reports whether the client must be sent this result, and records it as sent.
 func (p *sessionPartition) changed(r *fetched) bool {
 	news := r.size > 0 || r.isNews() || r.highWatermark != p.highWatermark || r.logStart != p.logStart
 	p.highWatermark, p.logStart = r.highWatermark, r.logStart

@@ -39,8 +39,8 @@ type requestHeader struct {
 
 var errShortHeader = errors.New("the request ends inside its header")
 
-// parseHeader reads a header from a frame without its size, and returns what follows. flexible says whether the header
-// of this key and version has tagged fields; it is asked only once these are known.
+// parseHeader parses the header of a frame without its size, and returns the rest. flexible reports whether the header of
+// this key and version has tagged fields; it is called only once these are known.
 func parseHeader(frame []byte, flexible func(key, version int16) bool) (h requestHeader, body []byte, err error) {
 	if len(frame) < smallestHeader {
 		return requestHeader{}, nil, errShortHeader
@@ -106,7 +106,7 @@ func uvarint(b []byte) (uint32, []byte, error) {
 	return uint32(v), b[n:], nil
 }
 
-// frameStart is where a response frame's body begins to be appended.
+// frameStart begins a response frame, up to its body.
 func frameStart(dst []byte, correlation int32, tagged bool) []byte {
 	dst = append(dst, 0, 0, 0, 0)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(correlation))

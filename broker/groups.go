@@ -17,7 +17,7 @@ type Groups interface {
 	// block until ctx ends. Errors match coordinator.ErrNotAvailable.
 	Find(ctx context.Context, group string) (node int32, err error)
 
-	// Submit hands a request over and does not wait. Requests of one group are taken in the order of the calls. The
+	// Submit hands over a request and does not wait. Requests of one group are processed in the order of the calls. The
 	// request belongs to the coordinator from then on.
 	Submit(req coordinator.Request) GroupCall
 
@@ -25,16 +25,17 @@ type Groups interface {
 	List(ctx context.Context) *coordinator.Listing
 }
 
-// GroupCall is a request that waits for its answer.
+// GroupCall is a submitted request.
 type GroupCall interface {
 	// Done is closed when there is an answer.
 	Done() <-chan struct{}
 
-	// Answer is of the type that the request names, once Done is closed. It tells of nothing that a crash could undo.
+	// Answer has the type that the request documents. It may be called once Done is closed, and reveals nothing that a
+	// crash could undo.
 	Answer() coordinator.Answer
 }
 
-// noGroups stands in for a coordinator where there is none.
+// noGroups stands in for a missing coordinator.
 type noGroups struct{}
 
 // Find finds none.
@@ -48,7 +49,7 @@ func (noGroups) Submit(req coordinator.Request) GroupCall {
 // List lists none.
 func (noGroups) List(context.Context) *coordinator.Listing { return &coordinator.Listing{} }
 
-// refusedCall is a request that nobody took.
+// refusedCall is a request that was refused.
 type refusedCall struct{ answer coordinator.Answer }
 
 // Done is closed.
@@ -63,7 +64,7 @@ func closedChannel() chan struct{} {
 	return c
 }
 
-// groupTimeout is how long an answer of a coordinator may wait until what it rests on is durable (Kafka's
+// groupTimeout is how long an answer of a coordinator may wait until what it depends on is durable (Kafka's
 // offsets.commit.timeout.ms). JoinGroup and SyncGroup also wait for other members and have no such limit.
 const groupTimeout = 5 * time.Second
 
@@ -75,8 +76,8 @@ type asked struct {
 
 func (c *call) ask(req coordinator.Request) asked { return asked{req, c.server.groups.Submit(req)} }
 
-// await waits for the answer. It reports that the coordinator is not available, so that the client retries, at the deadline
-// unless that is zero, and, if the answer may take as long as a rebalance, when the connection hurries.
+// await waits for the answer. At the deadline, unless that is zero, and, if the answer may take as long as a rebalance,
+// when the connection hurries, it reports that the coordinator is not available, so that the client retries.
 func (a asked) await(w *answerWriter, deadline time.Time, parked bool) (coordinator.Answer, error) {
 	select {
 	case <-a.call.Done():
@@ -103,7 +104,7 @@ func (a asked) await(w *answerWriter, deadline time.Time, parked bool) (coordina
 	return coordinator.Refuse(a.request, coordinator.ErrNotAvailable), nil
 }
 
-// groupAnswer is the answer to a request that the coordinator decides. It is made when all its calls are answered.
+// groupAnswer is the answer to a request that the coordinator decides. It is completed when all its calls are answered.
 type groupAnswer struct {
 	correlation int32
 	tagged      bool
@@ -116,7 +117,7 @@ type groupAnswer struct {
 	details     *details
 }
 
-// later answers with respond once the coordinator has answered everything that was asked.
+// later answers with respond once the coordinator has answered every call.
 func (c *call) later(asked []asked, respond func(answers []coordinator.Answer) kmsg.Response) *groupAnswer {
 	return &groupAnswer{
 		correlation: c.correlation, tagged: c.api.taggedResponseHeader(c.version), version: c.version,
@@ -124,19 +125,19 @@ func (c *call) later(asked []asked, respond func(answers []coordinator.Answer) k
 	}
 }
 
-// held is about how many bytes an answer keeps of its decoded request. A small one is not worth walking through.
+// held estimates how many bytes an answer keeps of its decoded request. A small one is not worth walking through.
 func (c *call) held() int {
 	if len(c.body) < 1<<10 {
 		return 8 * len(c.body)
 	}
 	cost, err := c.api.shape.cost(c.body, c.version, c.api.isFlexible(c.version), math.MaxInt32)
 	if err != nil {
-		return len(c.body) // it was decoded, so it does not happen
+		return len(c.body) // unreachable: it was decoded
 	}
 	return int(cost)
 }
 
-// laterAs is [call.later] for one question with an answer of type A.
+// laterAs is [call.later] for one call with an answer of type A.
 func laterAs[A coordinator.Answer](c *call, req coordinator.Request, respond func(A) kmsg.Response) *groupAnswer {
 	return c.later([]asked{c.ask(req)}, func(answers []coordinator.Answer) kmsg.Response {
 		a, _ := answers[0].(A) // the type that the request names
@@ -159,7 +160,7 @@ func (a *groupAnswer) write(w *answerWriter) error {
 	return w.sendResponse(resp, a.version, a.correlation, a.tagged)
 }
 
-// smallResponse is room for what most answers of a coordinator take.
+// smallResponse is enough for most answers of a coordinator.
 const smallResponse = 512
 
 // sendResponse encodes and sends a response.
@@ -171,10 +172,10 @@ func (w *answerWriter) sendResponse(resp kmsg.Response, version int16, correlati
 	return err
 }
 
-// clientHost is how Kafka writes where a client is.
+// clientHost is the client's address as Kafka writes it.
 func (c *call) clientHost() string { return "/" + hostOf(c.conn.nc.RemoteAddr()) }
 
-// known is the text of a nullable string; null is empty.
+// known returns the text of a nullable string; null is empty.
 func known(s *string) string {
 	if s == nil {
 		return ""
@@ -182,5 +183,5 @@ func known(s *string) string {
 	return *s
 }
 
-// kept is a copy of bytes that alias a request; never nil.
+// kept copies bytes that alias a request; it is never nil.
 func kept(b []byte) []byte { return append(make([]byte, 0, len(b)), slices.Clip(b)...) }

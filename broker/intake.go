@@ -7,17 +7,16 @@ import (
 )
 
 // intake bounds the memory of the requests of one class that are being read. A request takes its share in steps, as its
-// bytes arrive (see [bodyReader]), so that what a peer announces costs nothing.
+// bytes arrive (see [bodyReader]), so that what a peer only announces costs nothing.
 //
-// Growing in steps could deadlock, with all room held by requests that wait for more. So requests that have begun go before
-// new ones, and if none of them finds room, one at a time may take more than there is. The bound is the capacity plus one
-// request.
+// Growing in steps could deadlock, with all room held by requests that wait for more. So requests that have begun precede
+// new ones, and if none of them finds room, one at a time may exceed it. The bound is the capacity plus one request.
 type intake struct {
 	capacity int64
 
 	mu       sync.Mutex
 	held     int64
-	overdraw *share          // the one that may take more than there is; nil: nobody
+	overdraw *share          // the one that may exceed the capacity; nil if none does
 	begun    []*intakeWaiter // hold something and wait for more, in order
 	fresh    []*intakeWaiter // hold nothing yet, in order
 }
@@ -68,7 +67,7 @@ func (s *share) growTo(ctx context.Context, n int64) error {
 	}
 }
 
-// abandon takes a waiter out of the line. What it was granted at the same moment stays with its share.
+// abandon removes a waiter from the queue. What it was granted at the same moment stays with its share.
 func (in *intake) abandon(w *intakeWaiter) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -77,7 +76,7 @@ func (in *intake) abandon(w *intakeWaiter) {
 	in.grantLocked()
 }
 
-// release gives back all that a share holds.
+// release frees all that a share holds.
 func (s *share) release() {
 	in := s.intake
 	in.mu.Lock()
@@ -98,7 +97,7 @@ func (in *intake) grantLocked() {
 			in.overdraw = w.share
 		}
 		if !fits && in.overdraw != w.share {
-			i++ // the one that may take more is behind it, if it waits at all
+			i++ // the one that may exceed the capacity is behind it, if it waits at all
 			continue
 		}
 		in.begun = slices.Delete(in.begun, i, i+1)
@@ -118,7 +117,7 @@ func (in *intake) giveLocked(w *intakeWaiter) {
 	close(w.granted)
 }
 
-// awaited says that somebody waits for room.
+// awaited reports whether a request waits for room.
 func (in *intake) awaited() bool {
 	_, waiting := in.used()
 	return waiting > 0

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// lateContext is a context with a deadline that makes its timer only when somebody waits for it. An append that finds room
-// never does. It belongs to one goroutine.
+// lateContext is a context with a deadline that creates its timer only when somebody waits for it. An append that finds
+// room never does. It belongs to one goroutine.
 type lateContext struct {
 	parent   context.Context
 	deadline time.Time

@@ -15,8 +15,8 @@ import (
 
 // # Settings of nodes that can be changed while they run
 //
-// They are those of Kafka's dynamic settings (DynamicBrokerConfig.AllDynamicConfigs) that mean something here, under Kafka's
-// names:
+// They are those of Kafka's dynamic settings (DynamicBrokerConfig.AllDynamicConfigs) that have a meaning here, under
+// Kafka's names:
 //
 //	the defaults of topics     the strongest of those behind each topic setting, such as log.retention.ms and
 //	                           message.max.bytes, and tidemark.flush; in force in every open log at once
@@ -24,9 +24,9 @@ import (
 //	max.connections.per.ip     the same
 //	producer.id.expiration.ms  when each log is next checked
 //
-// Each can be set for one node and for all; the setting of one wins. All others are read at the start, and changes of them
-// are refused. Kafka keeps settings of unknown names for its plug-ins; here there are none, and an unknown name is refused
-// like a setting that cannot be changed.
+// Each can be set for one node and for all; the setting of one wins. All others are read at the start, and changes to
+// them are refused. Kafka accepts settings of unknown names for its plug-ins; here there are none, and an unknown name is
+// refused like a setting that cannot be changed.
 
 // nodeConfig is a setting of nodes that can be changed while they run.
 type nodeConfig struct {
@@ -40,7 +40,7 @@ const (
 	maxConnections      = "max.connections"
 	maxConnectionsPerIP = "max.connections.per.ip"
 
-	// ProducerIDExpiration is how long, in milliseconds and at least 1, a producer is remembered that writes nothing.
+	// ProducerIDExpiration is how long, in milliseconds and at least 1, an idle producer is remembered.
 	ProducerIDExpiration = "producer.id.expiration.ms"
 )
 
@@ -79,11 +79,11 @@ func checkDefault(name, topicName string) func(string) error {
 		if errors.As(err, &wrong) {
 			return &topicconfig.ValueError{Name: name, Value: value, Reason: wrong.Reason}
 		}
-		return nil // what does not go together is found with the rest
+		return nil // conflicts between settings are found with the rest
 	}
 }
 
-// alterNode changes the settings of this node, or of all. What others change meanwhile is kept.
+// alterNode changes the settings of this node, or of all. Concurrent changes by others are kept.
 func (c *call) alterNode(ctx context.Context, ch *configChange, validateOnly bool) error {
 	if ch.name != "" {
 		if err := c.checkBrokerName(ch.name); err != nil {
@@ -125,7 +125,8 @@ func (c *call) tryAlterNode(ctx context.Context, ch *configChange, validateOnly 
 	return err
 }
 
-// nodeLists are the lists among settings of nodes: as in Kafka what is set, or Kafka's default, whatever is in force.
+// nodeLists returns the lists among settings of nodes: as in Kafka the value that is set, or Kafka's default, whatever is
+// in force.
 func nodeLists(settings map[string]string) presentList {
 	return func(name string, op int8) (string, error) {
 		d, known := nodeConfigOf(name)
@@ -144,8 +145,8 @@ func nodeLists(settings map[string]string) presentList {
 	}
 }
 
-// checkNodeConfigs says what is wrong with settings, one by one. Unchanged ones are not checked: another version of the
-// server may have set them.
+// checkNodeConfigs checks settings one by one. Unchanged ones are not checked: another version of the server may have set
+// them.
 func checkNodeConfigs(had, settings map[string]string) error {
 	var fixed []string
 	var wrong error
@@ -169,13 +170,13 @@ func checkNodeConfigs(had, settings map[string]string) error {
 	return wrong
 }
 
-// limit is a number of connections as it is now; 0 is no limit, as is the largest number.
+// limit returns the current limit of a number of connections; 0 is no limit, as is the largest number.
 func (n NodeConfigs) limit(name string, atStart int) int {
 	value, _ := n.Value(name)
 	limit, err := strconv.ParseInt(strings.TrimSpace(value), 10, 32)
 	switch {
 	case err != nil:
-		return atStart // none is set; or another version of the server has set it
+		return atStart // not set, or set by another version of the server
 	case limit == math.MaxInt32:
 		return 0
 	}

@@ -11,10 +11,10 @@ type Options struct {
 	// Backend is the node. It must be set.
 	Backend Backend
 
-	// Groups is the group coordinator. Without one, groups have no coordinator.
+	// Groups is the group coordinator. If it is nil, groups have no coordinator.
 	Groups Groups
 
-	// Events is told what happens; unset functions are not called.
+	// Events receives what happens; unset functions are not called.
 	Events Events
 
 	// SocketRequestMaxBytes is the largest frame taken, without its size prefix (socket.request.max.bytes). The default
@@ -35,8 +35,8 @@ type Options struct {
 	// between requests. The default is 256 MiB, or twice SocketRequestMaxBytes if that is larger; Kafka's is no limit.
 	QueuedMaxRequestBytes int64
 
-	// QueuedMaxRequests is how many requests of one connection may wait for their answers to be written; at that many the
-	// connection is not read. From 16 to 64; the default is 32. (Kafka's queued.max.requests is for all connections.)
+	// QueuedMaxRequests is how many requests of one connection may wait for their answers to be written; at that number
+	// the connection is not read. From 16 to 64; the default is 32. (Kafka's queued.max.requests is for all connections.)
 	QueuedMaxRequests int
 
 	// QueuedMaxResponseBytes is how many bytes of answers may wait on one connection before it is no longer read. The answer
@@ -47,8 +47,8 @@ type Options struct {
 	// thirtieth. At most a third of it may pass without any bytes. The default is 30 s. Kafka has no such limit.
 	RequestReadTimeout time.Duration
 
-	// ResponseWriteTimeout is how long a client may take nothing of a response that is being written to it. The default is
-	// 30 s. Kafka has no such limit.
+	// ResponseWriteTimeout is how long a client may read nothing of a response that is being written to it. The default
+	// is 30 s. Kafka has no such limit.
 	ResponseWriteTimeout time.Duration
 
 	// ConnectionsMaxIdle is after how long an idle connection is closed (connections.max.idle.ms). No fetch is parked for
@@ -56,8 +56,8 @@ type Options struct {
 	ConnectionsMaxIdle time.Duration
 
 	// MaxConnections and MaxConnectionsPerIP bound how many connections are open at a time (max.connections,
-	// max.connections.per.ip). 0 is no limit, as in Kafka. A connection above a limit is closed at once. What administrators
-	// set while the server runs ([NodeConfigs]) wins.
+	// max.connections.per.ip). 0 is no limit, as in Kafka. A connection above a limit is closed at once. Values that
+	// administrators set while the server runs ([NodeConfigs]) override these.
 	MaxConnections, MaxConnectionsPerIP int
 
 	// NumPartitions is the partition count of topics that are created without one (num.partitions). The default is 1.

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
-// produceAnswer is the answer to a Produce request whose batches are in their logs and perhaps not yet durable.
+// produceAnswer is the answer to a Produce request whose batches are in their logs but perhaps not yet durable.
 type produceAnswer struct {
 	correlation int32
 	deadline    time.Time
@@ -117,7 +117,7 @@ func (w *answerWriter) awaitAppend(a *partition.Append, deadline time.Time) erro
 	}
 }
 
-// takeProduceRequest lends a request to decode into, so that its slices are used again.
+// takeProduceRequest returns a request to decode into, to reuse its slices.
 func (s *Server) takeProduceRequest() *kmsg.ProduceRequest {
 	if req, ok := s.produceRequests.Get().(*kmsg.ProduceRequest); ok {
 		return req
@@ -125,21 +125,21 @@ func (s *Server) takeProduceRequest() *kmsg.ProduceRequest {
 	return kmsg.NewPtrProduceRequest()
 }
 
-// keepTopics is the most topics for which a decoded request is kept for the next.
+// keepTopics is the largest number of topics for which a decoded request is kept for reuse.
 const keepTopics = 64
 
 func (s *Server) giveProduceRequest(req *kmsg.ProduceRequest) {
 	if cap(req.Topics) > keepTopics {
 		return
 	}
-	clear(req.Topics[:cap(req.Topics)]) // let go of the frame
+	clear(req.Topics[:cap(req.Topics)]) // drop references to the frame
 	topics := req.Topics[:0]
 	*req = kmsg.NewProduceRequest()
 	req.Topics = topics
 	s.produceRequests.Put(req)
 }
 
-// optional is s, or null when it is empty.
+// optional returns s, or null when it is empty.
 func optional(s string) *string {
 	if s == "" {
 		return nil

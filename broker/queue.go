@@ -1,12 +1,12 @@
 package broker
 
-// Queue is the memory that requests in work hold of [Options.QueuedMaxRequestBytes], and the line for more of it.
+// Queue shows how much memory of [Options.QueuedMaxRequestBytes] is in use, and how many requests wait for more.
 type Queue struct {
 	Bytes   int64 // held by requests that are read, decoded and answered
 	Waiting int   // requests whose connections are not read until others are done
 }
 
-// Queue returns what there is at this moment.
+// Queue returns the current numbers.
 func (s *Server) Queue() (q Queue) {
 	add := func(held int64, waiting int) {
 		q.Bytes += held

@@ -6,8 +6,8 @@ import (
 )
 
 // unpace makes a connection from this machine send as fast as the peer reads. There is no network to share fairly, but a
-// congestion control that paces packets, as BBR does, would still arm a timer for every few of them, which was half the cost
-// of a fetch. It selects reno, which every process may do.
+// congestion control that paces packets, as BBR does, would still arm a timer for every few of them, which was half the
+// cost of a fetch. It selects reno, which any process may use.
 //
 // It is a hint. Connections from other machines keep the system's choice.
 func unpace(nc net.Conn) {
@@ -20,7 +20,7 @@ func unpace(nc net.Conn) {
 	}
 	raw, err := socket.SyscallConn()
 	if err != nil {
-		return // it is closed, which the first read will tell
+		return // closed, as the first read will find
 	}
 	_ = raw.Control(func(fd uintptr) { setUnpaced(fd) })
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-io/tidemark/internal/poison"
 )
 
-// Server serves Kafka clients. Make one with [New], give it listeners with [Server.Serve], end it with
+// Server serves Kafka clients. Create one with [New], give it listeners with [Server.Serve], end it with
 // [Server.Shutdown]. All methods are safe for concurrent use.
 type Server struct {
 	options  Options
@@ -27,7 +27,7 @@ type Server struct {
 	large    *intake        // bytes of requests above largeRequest
 	produce  budgets        // of Produce requests
 	control  budgets        // of all others
-	answers  *budget.Budget // bytes of answers that are being built and may be much larger than what asked for them
+	answers  *budget.Budget // bytes of answers under construction that may be much larger than their requests
 
 	produceRequests sync.Pool // of *kmsg.ProduceRequest
 
@@ -104,7 +104,7 @@ func (s *Server) budgetsOf(a *api, size int) (bytes *intake, decoded *budget.Bud
 // open files, are reported and retried. Serve closes l when it returns. Several listeners may be served at the same time.
 func (s *Server) Serve(l net.Listener) error {
 	if !s.addListener(l) {
-		_ = l.Close() // it never served anyone
+		_ = l.Close() // it never accepted anyone
 		return nil
 	}
 	defer s.removeListener(l)
@@ -156,7 +156,7 @@ func (s *Server) isStopped() bool {
 	return s.mu.stopped
 }
 
-// accept starts to serve a connection, or closes it when it is above a limit.
+// accept starts serving a connection, or closes it when it is above a limit.
 func (s *Server) accept(nc net.Conn, listener net.Addr) {
 	c, refused := s.addConn(nc, listener)
 	if c == nil {
@@ -177,8 +177,8 @@ func (s *Server) accept(nc net.Conn, listener net.Addr) {
 	}()
 }
 
-// addConn registers a connection. It returns nil when the server is stopped or a limit is reached; only then, refused has
-// a Limit.
+// addConn registers a connection. It returns nil when the server is stopped or a limit is reached; refused has a Limit
+// only in the latter case.
 func (s *Server) addConn(nc net.Conn, listener net.Addr) (c *conn, refused ConnectionRefused) {
 	ip := hostOf(nc.RemoteAddr())
 	nodes := s.backend.NodeConfigs()
@@ -221,10 +221,10 @@ func hostOf(a net.Addr) string {
 	return a.String()
 }
 
-// Shutdown ends the server. It closes the listeners and reads no further request; requests that were read are executed and
-// answered, parked fetches at once with what there is. A connection is closed after its last answer. If ctx ends first, the
-// remaining connections are cut off, and the error is the context's. Either way Shutdown returns when every goroutine of the
-// server has ended. The backend and the logs must work until then.
+// Shutdown ends the server. It closes the listeners and reads no further request; requests that were read are executed
+// and answered, parked fetches immediately with what is available. A connection is closed after its last answer. If ctx
+// ends first, the remaining connections are cut off, and the error is the context's. Either way Shutdown returns when
+// every goroutine of the server has ended. The backend and the logs must work until then.
 func (s *Server) Shutdown(ctx context.Context) error {
 	defer s.bodies.Close()
 	for _, c := range s.stop() {

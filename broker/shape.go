@@ -6,9 +6,9 @@ import (
 )
 
 // shape is the layout of a request, in just enough detail to know how much memory it will take when decoded. A list may
-// declare any number of elements, an element may be a byte or two on the wire, and kmsg makes a struct of each; an unknown
-// tagged field makes a map. So a request of 1 MiB could take 90 MiB, and one of 100 MiB all memory. Walking the bytes first,
-// without allocating, gives the sum before memory is taken.
+// declare any number of elements, an element may be a byte or two on the wire, and kmsg makes a struct of each; an
+// unknown tagged field makes a map. So a request of 1 MiB could take 90 MiB, and one of 100 MiB all memory. Walking the
+// bytes first, without allocating, gives the sum before memory is taken.
 //
 // A shape may be more lenient than the decoder, which still refuses what the shape accepts.
 type shape []field
@@ -16,9 +16,9 @@ type shape []field
 type field struct {
 	kind  fieldKind
 	width int   // fixed: bytes
-	cost  int   // list: bytes of memory of an element, decoded, executed and answered, without what it refers to
+	cost  int   // list: bytes of memory of an element, decoded, executed and answered, excluding what it points to
 	elems shape // list, maybe
-	plain bool  // list: elements are no structs and have no tagged fields
+	plain bool  // list: elements are not structs and have no tagged fields
 	from  int16 // first version that has the field
 	to    int16 // last one
 }
@@ -50,7 +50,7 @@ func listOf(cost int, elem field) field {
 	return field{kind: listField, cost: cost, elems: shape{elem}, plain: true, to: math.MaxInt16}
 }
 
-// maybe is a struct that may be null, which a byte before it says.
+// maybe is a nullable struct; a byte before it says whether it is there.
 func maybe(elems ...field) field {
 	return field{kind: maybeField, elems: elems, to: math.MaxInt16}
 }
@@ -66,8 +66,8 @@ const (
 
 var errInflated = errors.New("the request would take too much memory decoded")
 
-// cost returns about how many bytes of memory a request takes beyond its own. It fails when that is more than limit, and
-// when the request does not parse.
+// cost estimates how many bytes of memory a request takes beyond its own. It fails when that is more than limit, and when
+// the request does not parse.
 func (s shape) cost(body []byte, version int16, flexible bool, limit int64) (int64, error) {
 	m := meter{wireWalker: wireWalker{b: body, flexible: flexible}, version: version, limit: limit}
 	m.structure(s)

@@ -34,7 +34,7 @@ func checkTopicName(name string) error {
 	return nil
 }
 
-// isInternalName says that the name is one that Kafka keeps for itself.
+// isInternalName reports whether the name is one that Kafka reserves for itself.
 func isInternalName(name string) bool {
 	switch name {
 	case "__consumer_offsets", "__transaction_state", "__share_group_state":
@@ -43,7 +43,7 @@ func isInternalName(name string) bool {
 	return false
 }
 
-// collisionKey is what two names that collide have in common.
+// collisionKey is equal for two names that collide.
 func collisionKey(name string) string { return strings.ReplaceAll(name, ".", "_") }
 
 // newTopicID returns a random UUID of version 4. It is never one of those that Kafka gives a meaning (zero and one), and

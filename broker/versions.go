@@ -11,19 +11,19 @@ import (
 type api struct {
 	key      int16
 	name     string // Kafka's
-	min, max int16  // what ApiVersions tells clients
-	served   int16  // the lowest version that is answered: min, but for Produce
+	min, max int16  // as listed by ApiVersions
+	served   int16  // the lowest version that is executed: min, except for Produce
 	flexible int16  // the first version with compact strings and tagged fields
 	shape    shape  // of the request
 
 	// handle executes a request. It owns the request's bytes until it returns. It may block on the backend and on a log
-	// that takes no more, and must not wait for what only other clients can bring about (a flush, new records): that is
-	// for the answer it returns. A nil answer means that the client expects none. An error closes the connection after
-	// the answers to earlier requests.
+	// that is full, but must not wait for what only other clients can bring about (a flush, new records): the answer it
+	// returns does that. A nil answer means that the client expects none. An error closes the connection after the
+	// answers to earlier requests.
 	handle func(*call) (answer, error)
 }
 
-// apiTable is every API that is answered. The rows stand in the files of their handlers; absent.md has the others.
+// apiTable lists every API that is served. The rows are in the files of their handlers; absent.md lists the others.
 func apiTable() []api {
 	return []api{
 		produceAPI(),
@@ -59,19 +59,19 @@ func apiTable() []api {
 	}
 }
 
-// supports says whether a request of this version is answered as itself.
+// supports reports whether a request of this version is executed.
 func (a *api) supports(version int16) bool { return version >= a.served && version <= a.max }
 
-// isFlexible says whether requests and responses of this version have tagged fields.
+// isFlexible reports whether requests and responses of this version have tagged fields.
 func (a *api) isFlexible(version int16) bool { return version >= a.flexible }
 
-// taggedResponseHeader says whether the header of a response of this version has tagged fields. That of ApiVersions never
-// has: its client cannot know yet what we speak.
+// taggedResponseHeader reports whether the header of a response of this version has tagged fields. That of ApiVersions
+// never has: its client cannot know yet which versions are spoken.
 func (a *api) taggedResponseHeader(version int16) bool {
 	return a.isFlexible(version) && a.key != apiVersionsKey
 }
 
-// call is one request that is being executed.
+// call is one request in execution.
 type call struct {
 	requestHeader
 	api     *api
@@ -79,7 +79,7 @@ type call struct {
 	conn    *conn
 	arrived time.Time // when the last byte was read
 	body    []byte    // the handler's until it returns
-	details *details  // nil: nobody wants to know
+	details *details  // nil if no details are wanted
 }
 
 // decoding wraps a handler of decoded requests. Strings of the request are copies; byte slices alias the body.

@@ -39,7 +39,7 @@ func (w *wireWalker) int8() int8 {
 }
 
 // length reads the length of a string (2 bytes) or of bytes or an array (4 bytes), or the compact form of either. Null is
-// -1; so is everything else below zero, which kmsg reads as null or empty.
+// -1, and so are all other negative lengths, which kmsg reads as null or empty.
 func (w *wireWalker) length(width int) int {
 	if w.err != nil {
 		return -1
@@ -67,8 +67,8 @@ func (w *wireWalker) length(width int) int {
 	return n
 }
 
-// arrayLen reads how many elements an array says it has. It is never more than there are bytes left, since every element
-// takes one at least.
+// arrayLen reads the declared number of elements of an array. It is never more than the number of bytes left, since every
+// element takes at least one.
 func (w *wireWalker) arrayLen() int {
 	n := w.length(4)
 	if n > len(w.b) {
@@ -78,7 +78,7 @@ func (w *wireWalker) arrayLen() int {
 	return n
 }
 
-// skipTags steps over a section of tagged fields, if there is one, and returns how many they were.
+// skipTags steps over a section of tagged fields, if there is one, and returns how many there were.
 func (w *wireWalker) skipTags() int {
 	if w.err != nil || !w.flexible {
 		return 0
@@ -94,7 +94,7 @@ func (w *wireWalker) skipTags() int {
 	return int(count)
 }
 
-// aliasString is a string over b, for as long as nobody changes b.
+// aliasString is a string over b, valid for as long as b does not change.
 func aliasString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 func isEOF(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
