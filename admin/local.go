@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// localOnly lets only callers on this machine through. A profile holds what clients sent and stops the world to be taken, and
-// a change of the log level can fill a disk, so both are for callers who could do as much anyway. A proxy on this machine
-// speaks for somebody else, and so does a browser that was sent here under another name: both are refused.
+// localOnly admits only callers on this machine. Taking a profile exposes what clients sent and stops the world, and a
+// change of the log level can fill a disk, so both are for callers who could do as much anyway. A proxy on this machine
+// acts for somebody else, and so does a browser that was sent here under another name: both are refused.
 func localOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isLoopback(r.RemoteAddr) || !isLocalName(r.Host) || isForwarded(r.Header) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Overview is what a person wants to see of a node at a glance.
+// Overview is the state of a node at a glance.
 type Overview struct {
 	Version   string     `json:"version"`
 	Cluster   string     `json:"cluster"` // "" until it is known
@@ -28,14 +28,14 @@ type Overview struct {
 type Listener struct {
 	Name       string `json:"name"`
 	Address    string `json:"address"`
-	Advertised string `json:"advertised,omitempty"` // what clients are told, if that may be something else
+	Advertised string `json:"advertised,omitempty"` // the address given to clients, if it may differ
 }
 
-// Disk is the space on the file system of the data, in bytes. Total is 0 where it is not known.
+// Disk is the space on the file system of the data, in bytes. Total is 0 if it is not known.
 type Disk struct {
 	Free    int64 `json:"free"`
 	Total   int64 `json:"total"`
-	Reserve int64 `json:"reserve"` // below it producers are refused; 0: there is none
+	Reserve int64 `json:"reserve"` // below it producers are refused; 0 if there is none
 }
 
 // Topic is the sum of a topic's partitions.
@@ -43,11 +43,11 @@ type Topic struct {
 	Name       string `json:"name"`
 	Internal   bool   `json:"internal,omitempty"`
 	Partitions int    `json:"partitions"`
-	Offline    int    `json:"offline,omitempty"` // partitions that could not be opened or take no records
+	Offline    int    `json:"offline,omitempty"` // partitions that could not be opened or accept no records
 	Records    int64  `json:"records"`           // offsets from log start to high watermark
 	Bytes      int64  `json:"bytes"`             // of the record files
 
-	// What was written since the node started; two answers and the time between them give a rate.
+	// What was written since the node started. The difference of two answers gives a rate.
 	WrittenRecords int64 `json:"written_records"`
 	WrittenBytes   int64 `json:"written_bytes"`
 }
@@ -67,12 +67,12 @@ func overview(status Status) http.Handler {
 	})
 }
 
-// statusPage is all there is to the page: it loads nothing but /status.
+// statusPage is the whole page: it loads nothing but /status.
 //
 //go:embed status.html
 var statusPage string
 
-// page serves the page, and forbids browsers to run or load anything that is not in it.
+// page serves the page, and forbids browsers to run or load anything outside of it.
 func page() http.Handler {
 	policy := "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'" +
 		"; style-src " + hashOf(statusPage, "style") + "; script-src " + hashOf(statusPage, "script")
@@ -87,7 +87,7 @@ func page() http.Handler {
 	})
 }
 
-// hashOf is the source expression that allows the one element of a kind in a page.
+// hashOf returns the source expression that allows the single element of a kind in a page.
 func hashOf(page, element string) string {
 	_, rest, _ := strings.Cut(page, "<"+element+">")
 	text, _, _ := strings.Cut(rest, "</"+element+">")

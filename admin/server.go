@@ -10,49 +10,50 @@ import (
 	"time"
 )
 
-// Status is what the server asks of the node. The methods are safe for concurrent use, answer at once, and may be called
+// Status is what the server asks of the node. The methods are safe for concurrent use, return at once, and may be called
 // before the node is ready and while it stops.
 type Status interface {
 	// Health returns nil while the node can do its work, and otherwise why a restart is needed. Start-up, recovery and an
 	// orderly stop are healthy.
 	Health() error
 
-	// Readiness says whether clients are served.
+	// Readiness reports whether clients are served.
 	Readiness() Readiness
 
-	// Overview says what the node is and what it holds. It may take as long as it takes to walk over all partitions in
+	// Overview describes the node and what it hosts. It may take as long as it takes to walk over all partitions in
 	// memory.
 	Overview() Overview
 }
 
-// Readiness says whether a node serves clients, and, if not yet, what it waits for.
+// Readiness reports whether a node serves clients, and, if not yet, what it waits for.
 type Readiness struct {
 	Ready bool   `json:"ready"`
-	Phase string `json:"phase"`           // what the node is doing, e.g. "opening logs"
+	Phase string `json:"phase"`           // current activity, e.g. "opening logs"
 	Done  int    `json:"done,omitempty"`  // steps of the phase that are done
 	Total int    `json:"total,omitempty"` // steps of the phase; 0 when it has none
 	Node  int32  `json:"node"`
-	// Opening names some of the partitions that are being opened right now: those that recovery takes long for.
+	// Opening names some of the partitions that are being opened: those whose recovery has taken longest.
 	Opening []string `json:"opening,omitempty"`
-	// Failed names the partitions that take no records because their disk failed.
+	// Failed names the partitions that accept no records because their disk failed.
 	Failed []string `json:"failed,omitempty"`
-	// Warnings are sentences about what clients are refused although the node is ready, such as a disk that is nearly full.
+	// Warnings are sentences about what clients are refused although the node is ready, such as a disk that is nearly
+	// full.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Options describe a [Server].
+// Options configure a [Server].
 type Options struct {
 	Status  Status       // not nil
-	Metrics http.Handler // answers /metrics; nil: there are none
+	Metrics http.Handler // answers /metrics; nil if there are none
 
-	// LogLevel is the level of the node's logger, to be read and changed at /loglevel; nil: there is no such page.
+	// LogLevel is the level of the node's logger, read and changed at /loglevel; nil removes that page.
 	LogLevel *slog.LevelVar
 
-	// GroupMetrics is how detailed the metrics of consumer groups are, to be read and changed at /groupmetrics; nil: there is
-	// no such page.
+	// GroupMetrics is how detailed the metrics of consumer groups are, read and changed at /groupmetrics; nil removes
+	// that page.
 	GroupMetrics *Switch
 
-	// Log gets a line for each change of LogLevel and GroupMetrics; nil: changes are not logged.
+	// Log gets a line for each change of LogLevel and GroupMetrics; nil logs none.
 	Log *slog.Logger
 }
 
@@ -79,7 +80,7 @@ func New(o Options) *Server {
 		Handler:           handler(o),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
-		WriteTimeout:      profileTimeout, // the longest there is; each handler but the profiles sets its own
+		WriteTimeout:      profileTimeout, // the longest of all; each handler but the profiles sets its own
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 	}
@@ -94,8 +95,8 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// Shutdown closes the listeners, lets the answers that are being written end, and cuts them off when ctx ends. A second
-// call does nothing.
+// Shutdown closes the listeners, finishes answers in progress, and cuts them off when ctx ends. A second call does
+// nothing.
 func (s *Server) Shutdown(ctx context.Context) error {
 	if err := s.http.Shutdown(ctx); err != nil {
 		return errors.Join(err, s.http.Close())
@@ -128,7 +129,7 @@ func handler(o Options) http.Handler {
 	return mux
 }
 
-// soon bounds how long writing an answer may take, so that a reader who stalls costs little.
+// soon bounds how long writing an answer may take, so that a stalled reader costs little.
 func soon(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A writer without deadlines, as in tests, is not bounded.

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// Switch is a setting of a few words that can be changed while the node runs. Get and Set are safe for concurrent use.
+// Switch is a setting with a few possible words that can be changed while the node runs. Get and Set are safe for
+// concurrent use.
 type Switch struct {
 	Words []string
 	Get   func() string
@@ -21,10 +22,10 @@ type switchAnswer struct {
 	Detail string `json:"detail"`
 }
 
-// maxWordBytes is more than any word has.
+// maxWordBytes is longer than any word.
 const maxWordBytes = 64
 
-// readWord reads a body that is one of some words, in any case.
+// readWord reads a body that must be one of some words, ignoring case.
 func readWord(w http.ResponseWriter, r *http.Request, words []string) (string, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxWordBytes))
 	if err != nil {

@@ -1,9 +1,9 @@
 // Package config reads the server's configuration: flags over TIDEMARK_* environment over one YAML file over defaults.
 //
-// One table, [Definitions], says of every key its kind, default and meaning. Keys that Kafka has are under Kafka's names;
-// our own are written with dashes. [Load] collects all problems before it gives up: a key that does not exist is an error
-// that names the nearest one and where it came from. The result is a [Server] of plain values, and [Loaded.Print] shows
-// every value with its source and with secrets hidden.
+// One table, [Definitions], has every key with its kind, default and meaning. Keys that Kafka has use Kafka's names; our
+// own are written with dashes. [Load] collects all problems before it fails: an unknown key is an error that names the
+// nearest one and where it came from. The result is a [Server] of plain values, and [Loaded.Print] shows every value with
+// its source and with secrets hidden.
 //
 // Durations are written as 10s, 5m, 12h or 7d, or as Kafka's plain milliseconds; sizes as 64MiB or 1GB, or as plain bytes.
 // Several addresses are separated by commas, given as a repeated flag, or as a list in the file. In the environment a key is

@@ -23,7 +23,7 @@ func (e *UnknownKeyError) Error() string {
 	return msg
 }
 
-// ValueError says that a key's value is not what the key takes.
+// ValueError says that a key's value is not valid.
 type ValueError struct {
 	Key string
 	// Value is the value as given, with secrets hidden.

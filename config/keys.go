@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Kind says what a key's value is.
+// Kind is the kind of a key's value.
 type Kind string
 
 // The kinds of values.
@@ -34,7 +34,7 @@ const (
 type Definition struct {
 	// Key is the name in the file and of the flag.
 	Key string
-	// Env is the name in the environment.
+	// Env is the name of the environment variable.
 	Env string
 	// Kind is what the value is. A List is addresses separated by commas; as a flag it may be repeated, and in the file it may
 	// be a YAML list.
@@ -43,7 +43,7 @@ type Definition struct {
 	Default string
 	// Choices are the words that a Choice may be.
 	Choices []string
-	// Doc says what it does.
+	// Doc says what the key does.
 	Doc string
 }
 
@@ -201,7 +201,7 @@ const envPrefix = "TIDEMARK_"
 
 func newKey(name string, kind Kind, doc string, set func(*Server, string) error, show func(*Server) string, def string) key {
 	var s Server
-	_ = set(&s, def) // a default that does not parse is a fault of the table; TestEveryDefaultIsLegal rules it out
+	_ = set(&s, def) // a default that does not parse is a bug in the table; TestEveryDefaultIsLegal rules it out
 	return key{
 		Definition:  Definition{Key: name, Env: envName(name), Kind: kind, Default: show(&s), Doc: doc},
 		set:         set,
@@ -251,7 +251,7 @@ func traceKey() key {
 	return k
 }
 
-// ratioKey is a part of a whole.
+// ratioKey is a ratio from 0 to 1.
 func ratioKey(name string, field func(*Server) *float64, def float64, doc string) key {
 	show := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 	return newKey(name, Ratio, doc, func(s *Server, text string) error {
@@ -264,7 +264,7 @@ func ratioKey(name string, field func(*Server) *float64, def float64, doc string
 	}, func(s *Server) string { return show(*field(s)) }, show(def))
 }
 
-// addressKey is HOST:PORT, or nothing, which may be written as off, if that is allowed.
+// addressKey is HOST:PORT or, if that is allowed, empty, which may be written as off.
 func addressKey(name string, field func(*Server) *string, def string, optional bool, doc string) key {
 	return newKey(name, Address, doc, func(s *Server, text string) error {
 		if optional && (text == "" || text == "off") {
@@ -276,7 +276,7 @@ func addressKey(name string, field func(*Server) *string, def string, optional b
 	}, func(s *Server) string { return *field(s) }, def)
 }
 
-// addressesKey is addresses with commas between. If it may be empty, so may each of them, or be off.
+// addressesKey is a list of addresses separated by commas. If it may be empty, so may each of them, or be off.
 func addressesKey(name string, field func(*Server) *[]string, def string, optional bool, doc string) key {
 	return newKey(name, List, doc, func(s *Server, text string) error {
 		*field(s) = nil
@@ -298,7 +298,7 @@ func addressesKey(name string, field func(*Server) *[]string, def string, option
 	}, func(s *Server) string { return strings.Join(*field(s), ",") }, def)
 }
 
-// checkDifferent refuses an address that is named twice, unless it is empty or its port is 0.
+// checkDifferent refuses a repeated address, unless it is empty or its port is 0.
 func checkDifferent(addresses []string) error {
 	for i, a := range addresses {
 		if a != "" && !strings.HasSuffix(a, ":0") && slices.Contains(addresses[:i], a) {

@@ -32,7 +32,7 @@ type Sources struct {
 // Source says where a value was given.
 type Source string
 
-// DefaultSource is the source of a value that nobody gave.
+// DefaultSource is the source of a value that was not set.
 const DefaultSource Source = "default"
 
 func fileSource(path string) Source { return Source("file " + path) }
@@ -49,10 +49,10 @@ type Value struct {
 
 // Loaded is a configuration with the source of each value.
 type Loaded struct {
-	// Server is the values in force.
+	// Server holds the values in force.
 	Server Server
-	// Values is every key in the order of [Definitions], then the topic defaults in the order of their names, then the topic
-	// patterns in theirs.
+	// Values holds every key in the order of [Definitions], then the topic defaults in the order of their names, then the
+	// topic patterns in theirs.
 	Values []Value
 }
 
@@ -62,7 +62,7 @@ type given struct {
 	source Source
 }
 
-// layer is what one source gives: keys of the table, and topic-default.NAME.
+// layer is the content of one source: keys of the table, and topic-default.NAME.
 type layer map[string]given
 
 // Load reads all sources. The error joins an [*UnknownKeyError] or a [*ValueError] for every problem, in the order file,
@@ -86,7 +86,7 @@ func Load(src Sources) (*Loaded, error) {
 	return loaded, nil
 }
 
-// loader collects problems by where they are, and what only the file can say.
+// loader collects problems by source, and what only the file can set.
 type loader struct {
 	patterns []TopicPattern
 
@@ -230,7 +230,7 @@ func (l layer) addList(v any, source Source) (problems []error) {
 	return l.addPairs(pairs, source)
 }
 
-// textOf writes what the file has for a key as a flag would have it.
+// textOf converts a value of the file to the text of a flag.
 func textOf(name string, v any) (string, error) {
 	items, isList := v.([]any)
 	if row := find(name); row == nil || row.Kind != List || !isList {
@@ -247,7 +247,7 @@ func textOf(name string, v any) (string, error) {
 	return strings.Join(texts, ","), nil
 }
 
-// scalar writes a YAML value as text that means the same.
+// scalar converts a YAML value to text that means the same.
 func scalar(v any) (string, error) {
 	switch v := v.(type) {
 	case string:
@@ -260,7 +260,7 @@ func scalar(v any) (string, error) {
 	return "", errors.New("expected one value, not a list or a map")
 }
 
-// merge lays the stronger sources over the weaker ones and reads what is then in force.
+// merge lays stronger sources over weaker ones and parses the values in force.
 func (l *loader) merge(layers ...layer) *Loaded {
 	k, sources := koanf.New("\x00"), map[string]Source{} // a delimiter that no key has: keys stay flat
 	for _, from := range layers {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// metaKeys say where the metadata log is. All but the first are named as etcdctl names its flags.
+// metaKeys locate the metadata log. All but the first are named like etcdctl's flags.
 func metaKeys() []key {
 	return []key{
 		metaURLKey(),

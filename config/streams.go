@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// streamKeys are about the streams on the object store. Several of them are -1 by default: what they come to then depends on
-// the store and on how much memory there is.
+// streamKeys configure the streams on the object store. Several of them are -1 by default: the effective value then
+// depends on the store and on the memory limit.
 func streamKeys() []key {
 	const mib = 1 << 20
 	return []key{
@@ -53,7 +53,7 @@ func streamKeys() []key {
 	}
 }
 
-// autoSizeKey is a size of at least so many bytes, or -1, which leaves it to the server and is the default.
+// autoSizeKey is a size of at least so many bytes, or -1, the default, which leaves it to the server.
 func autoSizeKey(name string, field func(*Server) *int64, least int64, doc string) key {
 	return newKey(name, Size, doc, func(s *Server, text string) error {
 		v, err := parseSize(text)
@@ -68,7 +68,7 @@ func autoSizeKey(name string, field func(*Server) *int64, least int64, doc strin
 	}, func(s *Server) string { return renderSize(*field(s)) }, "-1")
 }
 
-// autoDurationKey is a duration, or -1, which leaves it to the server and is the default.
+// autoDurationKey is a duration, or -1, the default, which leaves it to the server.
 func autoDurationKey(name string, field func(*Server) *time.Duration, doc string) key {
 	return newKey(name, Duration, doc, func(s *Server, text string) error {
 		v := time.Duration(-1)

@@ -114,7 +114,7 @@ func checkAddress(text string) error {
 	return nil
 }
 
-// hideInURL replaces what a URL may carry of secrets: the password, and query parameters that sound like one.
+// hideInURL replaces the secrets that a URL may carry: the password, and query parameters that sound like one.
 func hideInURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -141,5 +141,5 @@ func soundsSecret(name string) bool {
 		func(word string) bool { return strings.Contains(name, word) })
 }
 
-// hidden stands for what is not shown.
+// hidden stands for a secret.
 const hidden = "hidden"

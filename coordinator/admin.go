@@ -1,6 +1,6 @@
 package coordinator
 
-// describe takes one group of a DescribeGroups.
+// describe handles one group of a DescribeGroups.
 func (s *Shard) describe(r *Describe) *Description {
 	g := s.groups[r.Group]
 	if g == nil {
@@ -23,7 +23,7 @@ func (s *Shard) describe(r *Describe) *Description {
 	return d
 }
 
-// list takes a ListGroups.
+// list handles a ListGroups.
 func (s *Shard) list() *Listing {
 	l := &Listing{}
 	for _, g := range s.sortedGroups() {

@@ -1,26 +1,26 @@
 package coordinator
 
-// Config is the settings of a [Shard], in Kafka's units and with Kafka's defaults for zero values where one is named.
+// Config holds the settings of a [Shard], in Kafka's units. Where a comment names a default, zero means that default.
 type Config struct {
 	// NewID returns a text that was never returned before, for member ids (Kafka: a random UUID). It must be set.
 	NewID func() string
 
-	// TopicExists reports whether the topic is there; id is zero when it is not known. Offsets of topics that are gone are
-	// removed. Nil: every topic exists.
+	// TopicExists reports whether a topic exists; id is zero when it is not known. Offsets of missing topics are removed.
+	// If it is nil, every topic exists.
 	TopicExists func(name string, id [16]byte) bool
 
 	MinSessionMs int32 // group.min.session.timeout.ms, 6000
 	MaxSessionMs int32 // group.max.session.timeout.ms, 1800000
 
 	// InitialDelayMs is group.initial.rebalance.delay.ms: how long a group without members waits for more after the first
-	// has joined. 0 is no wait; it has no default here.
+	// has joined. 0 means no wait; there is no default here.
 	InitialDelayMs int32
 
-	// MaxSize is group.max.size, the members that a group may have; 0 is no limit.
+	// MaxSize is group.max.size, the largest number of members of a group; 0 is no limit.
 	MaxSize int
 
-	// NewMemberJoinMs is how long the JoinGroup of a new member may stay parked: its client may be gone. 300000, as in
-	// Kafka, where it is no setting.
+	// NewMemberJoinMs is how long the JoinGroup of a new member may stay parked: its client may be gone. The default is
+	// 300000, which is fixed in Kafka.
 	NewMemberJoinMs int32
 
 	RetentionMs int64 // offsets.retention.minutes, 7 days

@@ -1,10 +1,11 @@
-// Package coordinator decides what becomes of consumer groups: who is a member, which generation a group is in, what each
-// member was assigned, and up to where a group has read each partition.
+// Package coordinator implements Kafka's consumer groups: who is a member, which generation a group is in, what each
+// member was assigned, and how far a group has read each partition.
 //
 // It is a state machine and nothing else. [Shard] holds the groups of one partition of __consumer_offsets. A request and
 // the time go in; an [Output] comes out: records to append to that partition, and replies to send once everything
 // appended so far is durable. There is no clock, no goroutine, no file and no message format here; package
-// coordinator/records has the bytes of the records, package coordinator/runner drives shards, and a listener translates
+// coordinator/records encodes the records, package coordinator/runner drives shards, and a listener translates requests
+// and answers.
 // requests and answers.
 //
 //	s := coordinator.NewShard(coordinator.Config{NewID: …})
@@ -17,11 +18,11 @@
 //
 // # Rules
 //
-// A reply may only be sent when all that was appended before it is durable, for it may tell of state that rests on that.
-// Nothing that a record says is in memory before the record is in the log: [Output.Settle] puts it there, or, when the
-// append failed, takes the way that Kafka takes. Replies to JoinGroup and SyncGroup may come with the output of a much
-// later call.
+// A reply may only be sent when everything appended before it is durable, because it may reveal state that depends on
+// that. No recorded state changes in memory before its record is in the log: [Output.Settle] applies it, or, when the
+// append failed, does what Kafka does. Replies to JoinGroup and SyncGroup may come with the output of a much later call.
 //
-// The protocol is Kafka's classic one (JoinGroup, SyncGroup), with static members (KIP-345), member ids that must be known
-// (KIP-394) and cooperative rebalancing, which is a matter of the clients: subscriptions and assignments are bytes here.
+// The protocol is Kafka's classic one (JoinGroup, SyncGroup), with static members (KIP-345), member ids that must be
+// known (KIP-394) and cooperative rebalancing, which is up to the clients: subscriptions and assignments are opaque bytes
+// here.
 package coordinator

@@ -2,8 +2,8 @@ package coordinator
 
 import "errors"
 
-// What a request can be answered with; match them with errors.Is. Each is one error code of the Kafka protocol, under a
-// name of ours.
+// Errors that requests are answered with; match them with errors.Is. Each corresponds to one error code of the Kafka
+// protocol.
 var (
 	// ErrInvalidGroup says that a group must have a name.
 	ErrInvalidGroup = errors.New("the group id is empty")
@@ -38,28 +38,28 @@ var (
 	// ErrNonEmptyGroup says that the group has members.
 	ErrNonEmptyGroup = errors.New("the group has members")
 
-	// ErrSubscribed says that a member of the group reads the topic.
+	// ErrSubscribed says that a member of the group is subscribed to the topic.
 	ErrSubscribed = errors.New("a member of the group is subscribed to the topic")
 
-	// ErrMetadataTooLarge says that the text of a commit is longer than allowed.
+	// ErrMetadataTooLarge says that the metadata text of a commit is longer than allowed.
 	ErrMetadataTooLarge = errors.New("the metadata of the offset is too long")
 
 	// ErrUnstableOffset says that an open transaction may change the offset.
 	ErrUnstableOffset = errors.New("an open transaction may change the offset")
 )
 
-// What a request is answered with that no shard could decide.
+// Errors that requests are answered with when no shard could decide them.
 var (
-	// ErrLoading says that the shard is reading its partition: ask again soon.
+	// ErrLoading says that the shard is still reading its partition: retry soon.
 	ErrLoading = errors.New("the coordinator is loading")
 
 	// ErrNotAvailable says that there is no coordinator at the moment, or that it could not make the change durable in
-	// time, in which case the change may or may not have been made: ask again.
+	// time, in which case the change may or may not have been made: retry.
 	ErrNotAvailable = errors.New("the coordinator is not available")
 
-	// ErrNotCoordinator says that the group's coordinator is not here, or no longer: find it again.
+	// ErrNotCoordinator says that the group's coordinator is not here, or no longer: look it up again.
 	ErrNotCoordinator = errors.New("this is not the coordinator of the group")
 
-	// ErrRecordTooLarge says that a record of the group would be larger than the partition takes.
+	// ErrRecordTooLarge says that a record of the group would be larger than the partition accepts.
 	ErrRecordTooLarge = errors.New("the group's record is larger than the offsets topic takes")
 )

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// State is where a group is in its life. The text is Kafka's.
+// State is the state of a group. The text is Kafka's.
 type State string
 
 // The states of a classic group.
@@ -22,30 +22,29 @@ const (
 // subscription.
 const consumerProtocol = "consumer"
 
-// group is one group. What is recorded of it, and what a start of the coordinator therefore finds again, changes only in
-// settle functions and where Kafka changes it first too: when the last member has gone, and when a static member is
-// replaced.
+// group is one group. Its recorded state, which a restarted coordinator finds again, changes only in settle functions and
+// where Kafka changes it first too: when the last member has gone, and when a static member is replaced.
 type group struct {
 	id    string
 	shard *Shard
 
 	state        State
 	sinceMs      int64  // when it entered the state, or -1
-	protocolType string // empty: it never had members
+	protocolType string // empty if it never had members
 	protocol     string // selected; empty without members
 	generation   int32
 	rebalances   int64  // completed since the shard was loaded
 	leader       string // member id; empty without members
 
-	recorded *GroupMetadata // what the log has of it; nil: nothing. Never changed, only replaced
+	recorded *GroupMetadata // what the log has of it, or nil. Never changed, only replaced
 
 	members map[string]*member
 	static  map[string]string // member ids by instance id
-	pending map[string]*timer // ids that were handed out and did not join yet (KIP-394)
+	pending map[string]*timer // ids that were assigned and have not joined yet (KIP-394)
 
 	phase timer // the end of the join phase, or of the wait for syncs
 
-	// Of the first join phase after Empty: it ends by time alone.
+	// Only for the first join phase after Empty, which ends by time alone.
 	initial   bool
 	newcomers bool  // somebody joined since the delay was last set
 	leftMs    int32 // by how much the delay may still grow
@@ -66,7 +65,7 @@ type member struct {
 	isNew    bool   // its first JoinGroup has not been answered yet
 	joining  Ticket // its parked JoinGroup
 	syncing  Ticket // its parked SyncGroup
-	unsynced bool   // it knows of the generation and has not synced yet
+	unsynced bool   // it knows the generation and has not synced yet
 
 	session timer
 }
@@ -74,7 +73,7 @@ type member struct {
 // stored is a committed offset and where in the log it is.
 type stored struct {
 	Offset
-	at int64 // offset of the record in the partition; -1: appended since the start
+	at int64 // offset of its record in the partition; -1 if appended since the start
 }
 
 func newGroup(s *Shard, id string) *group {
@@ -87,7 +86,7 @@ func newGroup(s *Shard, id string) *group {
 
 func (g *group) enter(s State) { g.state, g.sinceMs = s, g.shard.wall() }
 
-// ordered is the members in the order in which they came.
+// ordered returns the members in the order in which they joined.
 func (g *group) ordered() []*member {
 	return slices.SortedFunc(maps.Values(g.members), func(a, b *member) int {
 		if a.order < b.order {
@@ -97,10 +96,10 @@ func (g *group) ordered() []*member {
 	})
 }
 
-// isJoined says whether a member waits for the next generation.
+// isJoined reports whether a member waits for the next generation.
 func (m *member) isJoined() bool { return m.joining != 0 }
 
-// allJoined says whether the join phase has nobody to wait for.
+// allJoined reports whether the join phase need not wait for anybody.
 func (g *group) allJoined() bool {
 	for _, m := range g.members {
 		if !m.isJoined() {
@@ -119,7 +118,7 @@ func (g *group) rebalanceMs() int32 {
 	return longest
 }
 
-// supports says whether a member with these protocols can be in the group.
+// supports reports whether a member with these protocols can be in the group.
 func (g *group) supports(protocolType string, protocols []Protocol) bool {
 	if len(g.members) == 0 {
 		return protocolType != "" && len(protocols) > 0
@@ -130,7 +129,7 @@ func (g *group) supports(protocolType string, protocols []Protocol) bool {
 	return slices.ContainsFunc(protocols, func(p Protocol) bool { return g.allKnow(p.Name) })
 }
 
-// allKnow says whether every member knows a protocol.
+// allKnow reports whether every member supports a protocol.
 func (g *group) allKnow(name string) bool {
 	for _, m := range g.members {
 		if !m.knows(name) {
@@ -144,8 +143,8 @@ func (m *member) knows(name string) bool {
 	return slices.ContainsFunc(m.protocols, func(p Protocol) bool { return p.Name == name })
 }
 
-// selectProtocol is the protocol that most members prefer among those that all know. Of equals the one that the member who
-// has been there longest prefers.
+// selectProtocol returns the protocol that most members prefer among those that all support. In a tie the preference of
+// the oldest member decides.
 func (g *group) selectProtocol() string {
 	votes := map[string]int{}
 	ordered := g.ordered()
@@ -158,7 +157,7 @@ func (g *group) selectProtocol() string {
 		}
 	}
 	best := ""
-	for _, p := range ordered[0].protocols { // what all know is among them
+	for _, p := range ordered[0].protocols { // a common protocol is among them
 		if votes[p.Name] > votes[best] {
 			best = p.Name
 		}
@@ -166,7 +165,7 @@ func (g *group) selectProtocol() string {
 	return best
 }
 
-// metadata is what a member has to say for a protocol.
+// metadata returns a member's metadata for a protocol.
 func (m *member) metadata(protocol string) []byte {
 	for _, p := range m.protocols {
 		if p.Name == protocol {
@@ -176,14 +175,14 @@ func (m *member) metadata(protocol string) []byte {
 	return nil
 }
 
-// matches says whether the member has exactly these protocols.
+// matches reports whether the member has exactly these protocols.
 func (m *member) matches(protocols []Protocol) bool {
 	return slices.EqualFunc(m.protocols, protocols, func(a, b Protocol) bool {
 		return a.Name == b.Name && bytes.Equal(a.Metadata, b.Metadata)
 	})
 }
 
-// check finds a member by what a request says of it.
+// check finds the member that a request identifies by id or instance.
 func (g *group) check(id, instance string) (*member, error) {
 	if instance != "" {
 		switch owner, ok := g.static[instance]; {
@@ -200,12 +199,12 @@ func (g *group) check(id, instance string) (*member, error) {
 	return m, nil
 }
 
-// touch gives a member a whole session from now.
+// touch starts a new session for a member now.
 func (g *group) touch(m *member) {
 	g.shard.timers.set(&m.session, g.shard.now+int64(m.sessionMs))
 }
 
-// sessionEnded runs when a member has not been heard of for its session timeout. One that waits for us is alive, unless it
+// sessionEnded runs when a member has been silent for its session timeout. One that waits for a reply is alive, unless it
 // is new: then its client may have gone long ago.
 func (g *group) sessionEnded(m *member) {
 	if !m.isNew && (m.joining != 0 || m.syncing != 0) {
@@ -215,7 +214,7 @@ func (g *group) sessionEnded(m *member) {
 	g.memberGone()
 }
 
-// add makes a member of a client, and starts no rebalance.
+// add adds a member, without starting a rebalance.
 func (g *group) add(m *member) {
 	s := g.shard
 	s.members++
@@ -230,7 +229,7 @@ func (g *group) add(m *member) {
 	}
 }
 
-// evict takes a member out, and answers what it has parked.
+// evict removes a member, and answers its parked requests.
 func (g *group) evict(m *member, err error) {
 	g.shard.dropParked(m, err)
 	g.shard.timers.stop(&m.session)
@@ -247,14 +246,14 @@ func (g *group) evict(m *member, err error) {
 	}
 }
 
-// dropParked answers what a member has parked with an error.
+// dropParked answers a member's parked requests with an error.
 func (s *Shard) dropParked(m *member, err error) {
 	s.reply(m.joining, refuseJoin(m.id, err))
 	s.reply(m.syncing, &SyncAnswer{Err: err})
 	m.joining, m.syncing = 0, 0
 }
 
-// forgetPending forgets an id that was handed out. It reports whether there was one.
+// forgetPending forgets an assigned id. It reports whether there was one.
 func (g *group) forgetPending(id string) bool {
 	t, ok := g.pending[id]
 	if ok {
@@ -264,7 +263,7 @@ func (g *group) forgetPending(id string) bool {
 	return ok
 }
 
-// record is the group as it is to be found by the next start, with the given assignments.
+// record returns the group as the next start should find it, with the given assignments.
 func (g *group) record(assignments func(*member) []byte) GroupRecord {
 	state := &GroupMetadata{ProtocolType: g.protocolType, Generation: g.generation, SinceMs: g.sinceMs}
 	if len(g.members) > 0 {

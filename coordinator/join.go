@@ -1,6 +1,6 @@
 package coordinator
 
-// join takes a JoinGroup. The checks are Kafka's, in its order.
+// join handles a JoinGroup. The checks are Kafka's, in its order.
 func (s *Shard) join(t Ticket, r *Join) {
 	if err := s.checkJoin(r); err != nil {
 		s.reply(t, refuseJoin(r.MemberID, err))
@@ -29,7 +29,7 @@ func (s *Shard) checkJoin(r *Join) error {
 	case g == nil && r.MemberID != "":
 		return ErrUnknownMember
 	case g != nil && !g.accepts(r.MemberID):
-		if m := g.members[r.MemberID]; m != nil { // it was one before the limit came down
+		if m := g.members[r.MemberID]; m != nil { // it was a member before the limit was lowered
 			g.evict(m, ErrGroupFull)
 			g.memberGone()
 		}
@@ -43,8 +43,8 @@ func (s *Shard) checkJoin(r *Join) error {
 	return nil
 }
 
-// accepts says whether there is room for a member. While members join, those who have joined are counted, so that a limit
-// that came down is kept by leaving out the last ones. Ids that were handed out do not count.
+// accepts reports whether there is room for a member. During a join phase only those who have joined count, so a lowered
+// limit is enforced by leaving out the last ones. Assigned ids do not count.
 func (g *group) accepts(id string) bool {
 	limit := g.shard.config.MaxSize
 	if limit <= 0 || g.state == Empty {
@@ -63,7 +63,7 @@ func (g *group) accepts(id string) bool {
 	return m != nil && m.isJoined() || joined < limit
 }
 
-// joinNew takes a member that has no id yet.
+// joinNew handles a member that has no id yet.
 func (g *group) joinNew(t Ticket, r *Join) error {
 	s := g.shard
 	if r.InstanceID != "" {
@@ -85,7 +85,7 @@ func (g *group) joinNew(t Ticket, r *Join) error {
 	return nil
 }
 
-// handOut remembers an id for one session.
+// handOut assigns an id and remembers it for one session.
 func (g *group) handOut(id string, sessionMs int32) {
 	t := &timer{}
 	t.fire = func(int64) {
@@ -99,11 +99,11 @@ func (g *group) handOut(id string, sessionMs int32) {
 	g.shard.timers.set(t, g.shard.now+int64(sessionMs))
 }
 
-// joinKnown takes a member that has an id.
+// joinKnown handles a member that has an id.
 func (g *group) joinKnown(t Ticket, r *Join) error {
 	if _, handedOut := g.pending[r.MemberID]; handedOut {
 		if r.InstanceID != "" {
-			return ErrUnknownMember // ids are handed out to dynamic members only
+			return ErrUnknownMember // ids are assigned to dynamic members only
 		}
 		g.forgetPending(r.MemberID)
 		g.admit(t, r, r.MemberID)
@@ -118,7 +118,7 @@ func (g *group) joinKnown(t Ticket, r *Join) error {
 	}
 	switch g.state {
 	case CompletingRebalance:
-		if m.matches(r.Protocols) { // it may not have got the answer: give it again
+		if m.matches(r.Protocols) { // the answer may have been lost: repeat it
 			g.rejoin(t, r, m)
 			return nil
 		}
@@ -142,8 +142,8 @@ func (g *group) rejoin(t Ticket, r *Join, m *member) {
 	g.shard.reply(t, g.joinAnswer(m, g.state == CompletingRebalance && m.id == g.leader))
 }
 
-// park lets a member wait for the next generation with what it says of itself now. An earlier JoinGroup of it that waits
-// too is answered: its client has asked again.
+// park makes a member wait for the next generation with its new protocols and timeouts. An earlier JoinGroup of it that
+// is still waiting is answered: its client has repeated it.
 func (g *group) park(t Ticket, r *Join, m *member) {
 	g.shard.dropParked(m, ErrRebalancing)
 	m.clientID, m.clientHost = r.ClientID, r.ClientHost
@@ -154,7 +154,7 @@ func (g *group) park(t Ticket, r *Join, m *member) {
 	}
 }
 
-// admit makes a member of a client that was none.
+// admit makes a client a new member.
 func (g *group) admit(t Ticket, r *Join, id string) {
 	s := g.shard
 	if len(g.members) == 0 {
@@ -170,7 +170,7 @@ func (g *group) admit(t Ticket, r *Join, id string) {
 	g.rebalance()
 }
 
-// replaceStatic gives the place of a static member to its next incarnation.
+// replaceStatic lets the next incarnation of a static member take its place.
 func (g *group) replaceStatic(t Ticket, r *Join, old *member, id string) {
 	s := g.shard
 	m := &member{
@@ -200,7 +200,7 @@ func (g *group) replaceStatic(t Ticket, r *Join, old *member, id string) {
 	})
 }
 
-// swap puts one member in the place of another.
+// swap replaces one member with another.
 func (g *group) swap(from, to *member) {
 	g.shard.timers.stop(&from.session)
 	delete(g.members, from.id)
@@ -212,8 +212,8 @@ func (g *group) swap(from, to *member) {
 	g.touch(to)
 }
 
-// replacedAnswer lets a static member into the generation that its predecessor is in. As a leader it has nothing to assign;
-// a client that does not know of that is told of another leader.
+// replacedAnswer lets a static member into its predecessor's generation. As a leader it has nothing to assign; a client
+// that does not know that rule is given another leader.
 func (g *group) replacedAnswer(m *member, r *Join, oldLeader string) *JoinAnswer {
 	leads := m.id == g.leader
 	a := g.joinAnswer(m, leads && r.CanSkipAssignment)
@@ -224,7 +224,7 @@ func (g *group) replacedAnswer(m *member, r *Join, oldLeader string) *JoinAnswer
 	return a
 }
 
-// joinAnswer tells a member of the generation.
+// joinAnswer describes the generation to a member.
 func (g *group) joinAnswer(m *member, leads bool) *JoinAnswer {
 	a := &JoinAnswer{
 		MemberID: m.id, Generation: g.generation, ProtocolType: g.protocolType, Protocol: g.protocol, Leader: g.leader,
@@ -239,7 +239,7 @@ func (g *group) joinAnswer(m *member, leads bool) *JoinAnswer {
 	return a
 }
 
-// rebalance begins the join phase, or ends it when everybody is there.
+// rebalance begins the join phase, or ends it when everybody has joined.
 func (g *group) rebalance() {
 	s := g.shard
 	switch g.state {
@@ -276,7 +276,8 @@ func (g *group) rebalance() {
 	s.timers.set(&g.phase, s.now+int64(g.rebalanceMs()))
 }
 
-// joinPhaseOver runs when the join phase has lasted as long as it may. The first one after Empty grows with each newcomer.
+// joinPhaseOver runs when the join phase has reached its time limit. The first one after Empty is extended with each
+// newcomer.
 func (g *group) joinPhaseOver() {
 	s := g.shard
 	if g.initial && g.newcomers && g.leftMs > 0 && s.config.InitialDelayMs > 0 {
@@ -288,7 +289,7 @@ func (g *group) joinPhaseOver() {
 	g.completeJoin()
 }
 
-// completeJoin ends the join phase: who is not there is out, and those who are get their generation.
+// completeJoin ends the join phase: members that did not join are removed, and the others get their generation.
 func (g *group) completeJoin() {
 	s := g.shard
 	s.timers.stop(&g.phase)
@@ -298,7 +299,7 @@ func (g *group) completeJoin() {
 		}
 	}
 	if len(g.members) > 0 && !g.electLeader() {
-		// Only static members, of whom none has come: their sessions end them, or their next incarnations come.
+		// Only static members, none of whom has joined: their sessions end, or their next incarnations join.
 		g.initial = false
 		s.timers.set(&g.phase, s.now+int64(g.rebalanceMs()))
 		return
@@ -321,7 +322,7 @@ func (g *group) completeJoin() {
 	s.timers.set(&g.phase, s.now+int64(g.rebalanceMs()))
 }
 
-// electLeader makes sure that the leader is one of those who have joined. It reports whether there is one.
+// electLeader makes sure that the leader is among those who have joined. It reports whether there is one.
 func (g *group) electLeader() bool {
 	if m := g.members[g.leader]; m != nil && m.isJoined() {
 		return true
@@ -335,8 +336,8 @@ func (g *group) electLeader() bool {
 	return false
 }
 
-// becomeEmpty is the end of a group's last member. It is recorded so that the retention of offsets counts from here; that
-// the record could not be written changes nothing: the next start finds the members and misses them.
+// becomeEmpty follows the loss of a group's last member. It is recorded so that the retention of offsets starts here; a
+// failure to record it is harmless: the next start finds the members and expires them.
 func (g *group) becomeEmpty() {
 	g.protocol, g.leader = "", ""
 	g.enter(Empty)
@@ -350,7 +351,7 @@ func (g *group) becomeEmpty() {
 	})
 }
 
-// memberGone goes on after members have left.
+// memberGone continues after members have left.
 func (g *group) memberGone() {
 	switch g.state {
 	case Stable, CompletingRebalance:

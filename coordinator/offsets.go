@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// commit takes an OffsetCommit.
+// commit handles an OffsetCommit.
 func (s *Shard) commit(t Ticket, r *Commit) {
 	g, m, err := s.checkCommit(r)
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *Shard) commit(t Ticket, r *Commit) {
 	s.replySettled(t, a, func(err error) Answer { return &CommitAnswer{Err: err} })
 }
 
-// offsetOf is what is stored of a commit.
+// offsetOf returns what is stored of a commit.
 func (s *Shard) offsetOf(r *Commit, o CommittedOffset) *Offset {
 	expire := int64(-1)
 	if r.RetentionMs >= 0 {
@@ -46,8 +46,8 @@ func (s *Shard) offsetOf(r *Commit, o CommittedOffset) *Offset {
 	}
 }
 
-// checkCommit says who commits: a member, or nobody for a group without members. A group that is not known is nil; it comes
-// to be with its first offset.
+// checkCommit finds the committing member, or none for a group without members. The group is nil if it does not exist; it
+// is created with its first offset.
 func (s *Shard) checkCommit(r *Commit) (*group, *member, error) {
 	g := s.groups[r.Group]
 	switch {
@@ -73,7 +73,7 @@ func (s *Shard) checkCommit(r *Commit) (*group, *member, error) {
 	return g, m, nil
 }
 
-// appendOffsets appends records of one group and, once they are in the log, puts them into memory.
+// appendOffsets appends records of one group and applies them once they are in the log.
 func (s *Shard) appendOffsets(records []OffsetRecord) {
 	for _, r := range records {
 		s.append(r)
@@ -88,7 +88,7 @@ func (s *Shard) appendOffsets(records []OffsetRecord) {
 	})
 }
 
-// store puts an offset into memory, or takes it out.
+// store applies an offset record to memory.
 func (s *Shard) store(r OffsetRecord, at int64) {
 	if r.Offset != nil {
 		s.group(r.Group).put(r, at)
@@ -112,7 +112,7 @@ func (g *group) put(r OffsetRecord, at int64) {
 	g.offsets[r.Topic][r.Partition] = &stored{Offset: *r.Offset, at: at}
 }
 
-// fetch takes an OffsetFetch. A group that does not exist has no offsets, which is no error.
+// fetch handles an OffsetFetch. A group that does not exist has no offsets, which is no error.
 func (s *Shard) fetch(r *Fetch) *FetchAnswer {
 	g := s.groups[r.Group]
 	if g == nil {
@@ -132,11 +132,11 @@ func (s *Shard) fetch(r *Fetch) *FetchAnswer {
 	return a
 }
 
-// fetchAll finds every offset whose topic is there.
+// fetchAll finds every offset whose topic exists.
 func (s *Shard) fetchAll(g *group, r *Fetch) *FetchAnswer {
 	a := &FetchAnswer{}
 	for _, topic := range slices.Sorted(maps.Keys(g.offsets)) {
-		byID := map[[16]byte]int{} // places in the answer: a topic may have been made anew
+		byID := map[[16]byte]int{} // indexes in the answer: a topic may have been recreated
 		for _, p := range slices.Sorted(maps.Keys(g.offsets[topic])) {
 			id := g.offsets[topic][p].TopicID
 			if !s.config.TopicExists(topic, id) {
@@ -168,12 +168,12 @@ func (g *group) fetchOne(topic string, id [16]byte, partition int32, requireStab
 	return out
 }
 
-// sameTopic says whether two ids may be of one topic; zero is not known.
+// sameTopic reports whether two ids may be of one topic; zero means unknown.
 func sameTopic(a, b [16]byte) bool {
 	return a == b || a == [16]byte{} || b == [16]byte{}
 }
 
-// deleteOffsets takes an OffsetDelete.
+// deleteOffsets handles an OffsetDelete.
 func (s *Shard) deleteOffsets(t Ticket, r *DeleteOffsets) {
 	g := s.groups[r.Group]
 	switch {
@@ -204,11 +204,11 @@ func (s *Shard) deleteOffsets(t Ticket, r *DeleteOffsets) {
 	s.replySettled(t, a, func(err error) Answer { return &DeleteAnswer{Err: err} })
 }
 
-// deleteGroup takes one group of a DeleteGroups.
+// deleteGroup handles one group of a DeleteGroups.
 func (s *Shard) deleteGroup(t Ticket, r *DeleteGroup) {
 	g := s.groups[r.Group]
 	switch {
-	case g == nil: // such as the one without a name
+	case g == nil: // or the group without a name
 		s.reply(t, &Done{Err: ErrGroupNotFound})
 		return
 	case g.state != Empty:
@@ -224,7 +224,7 @@ func (s *Shard) deleteGroup(t Ticket, r *DeleteGroup) {
 	s.replySettled(t, &Done{}, func(err error) Answer { return &Done{Err: err} })
 }
 
-// tombstones undo every record of a group.
+// tombstones delete every record of a group.
 func (g *group) tombstones() []Record {
 	var records []Record
 	for _, topic := range slices.Sorted(maps.Keys(g.offsets)) {
@@ -235,7 +235,7 @@ func (g *group) tombstones() []Record {
 	return append(records, GroupRecord{Group: g.id})
 }
 
-// drop takes a group out of memory, with what was handed out for it.
+// drop removes a group from memory, with the ids assigned for it.
 func (s *Shard) drop(g *group) {
 	for id := range g.pending {
 		g.forgetPending(id)

@@ -2,8 +2,8 @@ package coordinator
 
 import "unicode/utf16"
 
-// PartitionFor is the partition of __consumer_offsets that a group lives in, of n partitions: Kafka's rule, which tools
-// compute too. It is Java's String.hashCode of the id, over UTF-16 code units, without its sign, modulo n.
+// PartitionFor returns the partition of __consumer_offsets, of n partitions, that a group belongs to. It is Kafka's rule,
+// which tools compute too: Java's String.hashCode of the id, over UTF-16 code units, without its sign, modulo n.
 func PartitionFor(group string, n int32) int32 {
 	var h int32
 	for _, unit := range utf16.Encode([]rune(group)) {

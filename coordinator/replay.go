@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Entry is a record of the partition as a shard that starts reads it.
+// Entry is a record of the partition as a starting shard reads it.
 type Entry struct {
 	At     int64 // offset of the record
 	Record Record
@@ -28,7 +28,7 @@ type groupPartition struct {
 	partition    int32
 }
 
-// Replay takes in a record that is in the partition. It is for the time before [Shard.Loaded], in the order of offsets.
+// Replay applies a record of the partition. It is called before [Shard.Loaded], in the order of offsets.
 func (s *Shard) Replay(e Entry) {
 	switch r := e.Record.(type) {
 	case OffsetRecord:
@@ -47,7 +47,7 @@ func (s *Shard) Replay(e Entry) {
 	}
 }
 
-// ReplayMarker takes in the end of a producer's transaction. What a transaction stored does not replace what was committed
+// ReplayMarker applies the end of a producer's transaction. Offsets of a transaction do not replace ones committed
 // outside of it later.
 func (s *Shard) ReplayMarker(producerID int64, committed bool) {
 	open := s.pending[producerID]
@@ -66,7 +66,7 @@ func (s *Shard) ReplayMarker(producerID int64, committed bool) {
 	}
 }
 
-// restore makes a group what a record says.
+// restore sets a group to the state in a record.
 func (s *Shard) restore(r GroupRecord) {
 	old := s.groups[r.Group]
 	if r.State == nil {
@@ -115,7 +115,7 @@ func (g *group) clearMembers() {
 	g.state, g.protocol, g.leader = Empty, "", ""
 }
 
-// Loaded ends the replay: the shard takes requests now. Every member begins a whole new session, since it could not be
+// Loaded ends the replay: the shard accepts requests now. Every member's session starts anew, since members could not be
 // heard while there was no coordinator.
 func (s *Shard) Loaded(now int64) {
 	s.begin(now)
@@ -130,7 +130,7 @@ func (s *Shard) Loaded(now int64) {
 	}
 }
 
-// unstable says whether an open transaction has stored an offset for the partition.
+// unstable reports whether an open transaction has stored an offset for the partition.
 func (s *Shard) unstable(group, topic string, partition int32) bool {
 	for _, open := range s.pending {
 		if _, ok := open[groupPartition{group, topic, partition}]; ok {
@@ -140,7 +140,7 @@ func (s *Shard) unstable(group, topic string, partition int32) bool {
 	return false
 }
 
-// hasUnstable says whether an open transaction has stored any offset of the group.
+// hasUnstable reports whether an open transaction has stored any offset of the group.
 func (s *Shard) hasUnstable(group string) bool {
 	for _, open := range s.pending {
 		for key := range open {
@@ -152,11 +152,11 @@ func (s *Shard) hasUnstable(group string) bool {
 	return false
 }
 
-// Transactions is how many transactions are open that stored offsets here.
+// Transactions returns the number of open transactions that stored offsets here.
 func (s *Shard) Transactions() int { return len(s.pending) }
 
-// Records is everything that the shard would have the next start find, group by group: one that reads only these finds the
-// same as one that reads the whole partition. Offsets of open transactions are not among them.
+// Records returns all state of the shard, group by group: a start that reads only these records finds the same as one
+// that reads the whole partition. Offsets of open transactions are not included.
 func (s *Shard) Records() [][]Record {
 	var all [][]Record
 	for _, g := range s.sortedGroups() {

@@ -1,16 +1,16 @@
 package coordinator
 
-// Request is what a client asks of a group. A shard keeps what is in a request, so nobody may change it after.
+// Request is a client's request to a group. A shard keeps parts of it, so it must not be changed afterwards.
 type Request interface {
-	// GroupID is the group it is about.
+	// GroupID is the group that the request is for.
 	GroupID() string
 }
 
-// Join asks to be a member of a group. The answer, a [JoinAnswer], comes when the group has a new generation.
+// Join asks for membership of a group. The answer, a [JoinAnswer], comes when the group has a new generation.
 type Join struct {
 	Group      string
-	MemberID   string // empty: a new member
-	InstanceID string // empty: a dynamic member
+	MemberID   string // empty for a new member
+	InstanceID string // empty for a dynamic member
 	ClientID   string
 	ClientHost string
 
@@ -20,15 +20,15 @@ type Join struct {
 	ProtocolType string
 	Protocols    []Protocol // the member's preference first
 
-	// RequireKnownID has a new dynamic member join twice, the second time with the id it was given, so that one whose
-	// client gave up leaves nothing behind (KIP-394; JoinGroup version 4).
+	// RequireKnownID makes a new dynamic member join twice, the second time with the id it was assigned, so that one
+	// whose client gave up leaves nothing behind (KIP-394; JoinGroup version 4).
 	RequireKnownID bool
 
-	// CanSkipAssignment says that the client knows what to do as a leader that need not assign (JoinGroup version 9).
+	// CanSkipAssignment says that the client supports being a leader that need not assign (JoinGroup version 9).
 	CanSkipAssignment bool
 }
 
-// Protocol is a way to assign partitions that a member knows, with what the member has to say for it.
+// Protocol is an assignment protocol that a member supports, with the member's metadata for it.
 type Protocol struct {
 	Name     string
 	Metadata []byte
@@ -54,14 +54,14 @@ type JoinedMember struct {
 	Metadata   []byte // of the selected protocol
 }
 
-// Sync asks for the member's assignment, and brings those of all when it comes from the leader. The answer, a
+// Sync asks for the member's assignment; from the leader it also carries everybody's assignments. The answer, a
 // [SyncAnswer], comes when the leader has synced.
 type Sync struct {
 	Group       string
 	MemberID    string
 	InstanceID  string
 	Generation  int32
-	Assignments map[string][]byte // by member id; the leader's
+	Assignments map[string][]byte // by member id; from the leader only
 
 	// ProtocolType and Protocol, if not nil, must be the group's.
 	ProtocolType, Protocol *string
@@ -75,7 +75,7 @@ type SyncAnswer struct {
 	Assignment   []byte
 }
 
-// Heartbeat says that a member is alive. It is answered with a [Done].
+// Heartbeat keeps a member alive. It is answered with a [Done].
 type Heartbeat struct {
 	Group      string
 	MemberID   string
@@ -83,10 +83,10 @@ type Heartbeat struct {
 	Generation int32
 }
 
-// Done is the answer to what is done or is not.
+// Done is the answer to requests that return nothing but an error.
 type Done struct{ Err error }
 
-// Leave takes members out of a group. It is answered with a [LeaveAnswer].
+// Leave removes members from a group. It is answered with a [LeaveAnswer].
 type Leave struct {
 	Group   string
 	Members []LeavingMember
@@ -101,17 +101,17 @@ type LeavingMember struct {
 // LeaveAnswer answers a [Leave].
 type LeaveAnswer struct {
 	Err     error
-	Members []error // one for each that was named
+	Members []error // one for each named member
 }
 
 // Commit stores offsets of a group. It is answered with a [CommitAnswer].
 type Commit struct {
 	Group      string
-	MemberID   string // empty: of nobody, which only a group without members allows
+	MemberID   string // empty for a commit without a member, which only a group without members accepts
 	InstanceID string
-	Generation int32 // -1: of nobody
+	Generation int32 // -1 without a member
 
-	// RetentionMs is how long the offsets are to be kept (OffsetCommit 2 to 4), or -1: as long as the server keeps them.
+	// RetentionMs is how long to keep the offsets (OffsetCommit 2 to 4), or -1 for the server's retention.
 	RetentionMs int64
 
 	Offsets []CommittedOffset
@@ -120,23 +120,23 @@ type Commit struct {
 // CommittedOffset is one offset of a [Commit].
 type CommittedOffset struct {
 	Topic       string
-	TopicID     [16]byte // zero: not known
+	TopicID     [16]byte // zero if not known
 	Partition   int32
 	Offset      int64
-	LeaderEpoch int32 // -1: not known
+	LeaderEpoch int32 // -1 if not known
 	Metadata    string
 }
 
 // CommitAnswer answers a [Commit].
 type CommitAnswer struct {
-	Err     error   // of all
+	Err     error   // of the whole request
 	Offsets []error // one for each, when Err is nil
 }
 
 // Fetch asks for the offsets that a group has committed. It is answered with a [FetchAnswer].
 type Fetch struct {
 	Group         string
-	All           bool // every partition that has one
+	All           bool // every partition with an offset
 	Topics        []FetchTopic
 	RequireStable bool // fail where an open transaction may change the offset
 }
@@ -144,11 +144,11 @@ type Fetch struct {
 // FetchTopic names partitions of a topic.
 type FetchTopic struct {
 	Topic      string
-	TopicID    [16]byte // an offset that was stored for another id is not returned; zero: not known
+	TopicID    [16]byte // offsets stored for another id are not returned; zero if not known
 	Partitions []int32
 }
 
-// FetchAnswer answers a [Fetch], in the order of the request, or of topic and partition when all were asked for.
+// FetchAnswer answers a [Fetch], in the order of the request, or of topic and partition if all were requested.
 type FetchAnswer struct {
 	Err    error
 	Topics []FetchedTopic
@@ -157,7 +157,7 @@ type FetchAnswer struct {
 // FetchedTopic is the offsets of a topic.
 type FetchedTopic struct {
 	Topic      string
-	TopicID    [16]byte // as stored, when all were asked for
+	TopicID    [16]byte // as stored, if all were requested
 	Partitions []FetchedOffset
 }
 
@@ -184,14 +184,14 @@ type TopicPartition struct {
 
 // DeleteAnswer answers a [DeleteOffsets].
 type DeleteAnswer struct {
-	Err     error   // of all
+	Err     error   // of the whole request
 	Offsets []error // one for each, when Err is nil
 }
 
 // DeleteGroup removes a group and its offsets. It is answered with a [Done].
 type DeleteGroup struct{ Group string }
 
-// Describe asks what a group is. It is answered with a [Description].
+// Describe asks for the state of a group. It is answered with a [Description].
 type Describe struct{ Group string }
 
 // Description answers a [Describe].
@@ -204,7 +204,7 @@ type Description struct {
 	Rebalances   int64 // join phases that ended since the shard was loaded
 }
 
-// DescribedMember is a member of a group. Metadata and Assignment are there when the group is Stable.
+// DescribedMember is a member of a group. Metadata and Assignment are set when the group is Stable.
 type DescribedMember struct {
 	ID          string
 	InstanceID  string
@@ -232,7 +232,7 @@ type ListedGroup struct {
 	State        State
 }
 
-// TopicGone says that topics were deleted: their offsets are removed soon. It is answered with a [Done].
+// TopicGone announces that topics were deleted: their offsets are removed soon. It is answered with a [Done].
 type TopicGone struct{}
 
 // GroupID is the group to join.
@@ -247,13 +247,13 @@ func (r *Heartbeat) GroupID() string { return r.Group }
 // GroupID is the group to leave.
 func (r *Leave) GroupID() string { return r.Group }
 
-// GroupID is the group whose offsets they are.
+// GroupID is the group that commits.
 func (r *Commit) GroupID() string { return r.Group }
 
-// GroupID is the group whose offsets they are.
+// GroupID is the group whose offsets are requested.
 func (r *Fetch) GroupID() string { return r.Group }
 
-// GroupID is the group whose offsets they are.
+// GroupID is the group whose offsets are deleted.
 func (r *DeleteOffsets) GroupID() string { return r.Group }
 
 // GroupID is the group to delete.
@@ -262,25 +262,25 @@ func (r *DeleteGroup) GroupID() string { return r.Group }
 // GroupID is the group to describe.
 func (r *Describe) GroupID() string { return r.Group }
 
-// GroupID is empty: it is about the shard.
+// GroupID is empty: the request is for the shard.
 func (r *List) GroupID() string { return "" }
 
-// GroupID is empty: it is about the shard.
+// GroupID is empty: the request is for the shard.
 func (r *TopicGone) GroupID() string { return "" }
 
-// Answer is what a [Request] is answered with: the type that the request names.
+// Answer is the answer to a [Request], of the type that the request documents.
 type Answer interface {
-	// Error is what went wrong with the request as a whole, or nil.
+	// Error is the failure of the request as a whole, or nil.
 	Error() error
 }
 
-// Error is what kept the member out.
+// Error is why the member was not admitted.
 func (a *JoinAnswer) Error() error { return a.Err }
 
 // Error is why there is no assignment.
 func (a *SyncAnswer) Error() error { return a.Err }
 
-// Error is why it was not done.
+// Error is why it failed.
 func (a *Done) Error() error { return a.Err }
 
 // Error is why nobody left.
@@ -301,7 +301,7 @@ func (a *Description) Error() error { return a.Err }
 // Error is why there is no list.
 func (a *Listing) Error() error { return a.Err }
 
-// Refuse is the answer to a request that failed as a whole.
+// Refuse returns the answer to a request that failed as a whole.
 func Refuse(r Request, err error) Answer {
 	switch r := r.(type) {
 	case *Join:

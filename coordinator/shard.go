@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Ticket is the caller's name for a request that waits for its answer. 0 is none.
+// Ticket identifies a waiting request for the caller. 0 is none.
 type Ticket uint64
 
 // Reply is the answer to a request.
@@ -14,9 +14,9 @@ type Reply struct {
 	Answer Answer
 }
 
-// Shard is the groups of one partition of __consumer_offsets. It is for one goroutine. The times that it is told are ms
-// since 1970, by a clock that runs evenly: it may stand still but not go back or jump. What is recorded are times of the
-// wall clock, which may differ ([Shard.SetSkew]).
+// Shard is the groups of one partition of __consumer_offsets. It is for one goroutine. Times passed to it are ms since
+// 1970, by a monotonic clock: it may stand still but not go back or jump. Recorded times are those of the wall clock,
+// which may differ ([Shard.SetSkew]).
 type Shard struct {
 	config  Config
 	groups  map[string]*group
@@ -24,15 +24,15 @@ type Shard struct {
 	pending map[int64]transaction // offsets of open transactions, by producer id
 
 	sweep   timer
-	toSweep []string // the groups that the sweep under way has not seen yet
+	toSweep []string // groups that the current sweep has not visited yet
 
 	now     int64
 	skew    int64  // of the wall clock against now
-	members uint64 // how many there ever were: their order
-	out     Output // of the call that runs
+	members uint64 // how many there ever were, for their order
+	out     Output // of the current call
 }
 
-// Output is what a call of a shard asks of its caller. It is good until the next call.
+// Output is what a call of a shard asks of its caller. It is valid until the next call.
 type Output struct {
 	// Records are to be appended to the shard's partition, all or none, in order.
 	Records []Record
@@ -42,9 +42,9 @@ type Output struct {
 	shard   *Shard
 }
 
-// Settle tells the shard what became of the records, nil when they are in the partition, and returns the replies to send
-// when they are durable. It must be called once for every output, before the shard is called again. Without records err is
-// ignored.
+// Settle takes the result of appending the records, nil when they are in the partition, and returns the replies to send
+// when they are durable. It must be called once for every output, before the shard is called again. Without records err
+// is ignored.
 func (o *Output) Settle(err error) []Reply {
 	settle := o.settle
 	o.settle = nil
@@ -66,7 +66,7 @@ func NewShard(c Config) *Shard {
 	return s
 }
 
-// Handle takes a request. Its answer is in the replies of this output or of a later one.
+// Handle handles a request. Its answer is in the replies of this output or of a later one.
 func (s *Shard) Handle(now int64, t Ticket, r Request) *Output {
 	s.begin(now)
 	switch r := r.(type) {
@@ -97,17 +97,17 @@ func (s *Shard) Handle(now int64, t Ticket, r Request) *Output {
 	return s.end()
 }
 
-// SetSkew tells how far the wall clock is ahead of the times that the shard is told, in ms. When somebody sets the wall
-// clock, sessions and rebalances go on as before, and what is recorded has the new time.
+// SetSkew sets how far the wall clock is ahead of the times passed to the shard, in ms. When somebody sets the wall
+// clock, sessions and rebalances continue as before, and records get the new time.
 func (s *Shard) SetSkew(ms int64) { s.skew = ms }
 
-// wall is the time of the wall clock.
+// wall returns the time of the wall clock.
 func (s *Shard) wall() int64 { return s.now + s.skew }
 
 // Next returns when [Shard.Tick] has something to do.
 func (s *Shard) Next() (at int64, ok bool) { return s.timers.next() }
 
-// Tick does what is due, one thing at a time. It returns nil when nothing is.
+// Tick does one thing that is due. It returns nil when nothing is.
 func (s *Shard) Tick(now int64) *Output {
 	t := s.timers.take(now)
 	if t == nil {
@@ -118,7 +118,7 @@ func (s *Shard) Tick(now int64) *Output {
 	return s.end()
 }
 
-// Abandon answers everything that is parked with an error. The shard must not be called after.
+// Abandon answers everything that is parked with an error. The shard must not be called afterwards.
 func (s *Shard) Abandon(err error) []Reply {
 	s.begin(s.now)
 	for _, g := range s.groups {
@@ -141,21 +141,21 @@ func (s *Shard) end() *Output {
 	return &out
 }
 
-// reply answers a request; ticket 0 is nobody.
+// reply answers a request; ticket 0 is ignored.
 func (s *Shard) reply(t Ticket, a Answer) {
 	if t != 0 {
 		s.out.replies = append(s.out.replies, Reply{To: t, Answer: a})
 	}
 }
 
-// append asks for a record to be appended.
+// append adds records to the output.
 func (s *Shard) append(r ...Record) { s.out.Records = append(s.out.Records, r...) }
 
-// settled calls f with what became of the records of this output. Nothing may be appended then.
+// settled calls f with the result of appending this output's records. f may not append.
 func (s *Shard) settled(f func(err error)) { s.out.settle = append(s.out.settle, f) }
 
-// replySettled answers a request with a when the records of this output are in the log, and with the error when they are
-// not. Without records it is reply.
+// replySettled answers a request with a when this output's records are in the log, and with the error when they are not.
+// Without records it replies at once.
 func (s *Shard) replySettled(t Ticket, a Answer, refused func(err error) Answer) {
 	if len(s.out.Records) == 0 {
 		s.reply(t, a)
@@ -169,7 +169,7 @@ func (s *Shard) replySettled(t Ticket, a Answer, refused func(err error) Answer)
 	})
 }
 
-// group returns a group, new if there is none.
+// group returns a group, creating it if necessary.
 func (s *Shard) group(id string) *group {
 	g := s.groups[id]
 	if g == nil {
@@ -182,7 +182,7 @@ func (s *Shard) group(id string) *group {
 	return g
 }
 
-// forget drops a group of which nothing is left: no record and nobody who might come.
+// forget drops a group that has no record and no possible member left.
 func (s *Shard) forget(g *group) {
 	if len(g.members) > 0 || len(g.pending) > 0 || len(g.offsets) > 0 || g.recorded != nil || s.groups[g.id] != g {
 		return
@@ -191,7 +191,7 @@ func (s *Shard) forget(g *group) {
 	delete(s.groups, g.id)
 }
 
-// sortedGroups is the groups in the order of their ids.
+// sortedGroups returns the groups in the order of their ids.
 func (s *Shard) sortedGroups() []*group {
 	groups := make([]*group, 0, len(s.groups))
 	for _, g := range s.groups {

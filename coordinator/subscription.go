@@ -10,9 +10,9 @@ import "encoding/binary"
 //	│         │ int16 length, bytes           │ -1: null     │                                          │
 //	└─────────┴───────────────────────────────┴──────────────┴──────────────────────────────────────────┘
 //
-// A version that is not known has at least the fields of those that are.
+// An unknown version has at least the fields of the known ones.
 
-// subscribedTopics reads the topics of a subscription. It reports false when the bytes are none.
+// subscribedTopics reads the topics of a subscription. It reports false when the bytes are not one.
 func subscribedTopics(b []byte) ([]string, bool) {
 	if len(b) < 2+4 {
 		return nil, false
@@ -38,8 +38,8 @@ func subscribedTopics(b []byte) ([]string, bool) {
 	return topics, true
 }
 
-// subscribed returns what says whether a member of the group reads a topic. A member whose subscription cannot be read
-// counts as reading everything.
+// subscribed returns a function that reports whether a member of the group reads a topic. A member whose subscription
+// cannot be read counts as reading everything.
 func (g *group) subscribed() func(topic string) bool {
 	topics := map[string]bool{}
 	for _, m := range g.members {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// The sweep removes offsets that have expired and those of topics that are gone, and groups that nothing is left of. It
-// takes one step a group, so that it holds up nobody.
+// The sweep removes expired offsets, offsets of deleted topics, and groups with nothing left. It takes one step a group,
+// so that it delays no request for long.
 
 // sweepAtOnce is how many offsets one step removes at most.
 const sweepAtOnce = 1000
@@ -16,7 +16,7 @@ func (s *Shard) sweeping() bool { return s.sweep.index > 0 || len(s.toSweep) > 0
 // sweepLater sets the time of the next sweep. A shard without groups needs none.
 func (s *Shard) sweepLater() { s.timers.set(&s.sweep, s.now+s.config.SweepMs) }
 
-// sweepSoon begins a sweep, again if one is under way.
+// sweepSoon begins a sweep, or restarts the current one.
 func (s *Shard) sweepSoon() {
 	s.toSweep = nil
 	s.timers.set(&s.sweep, s.now)
@@ -83,7 +83,7 @@ func (s *Shard) sweepGroup(g *group) (more bool) {
 	}
 	s.appendOffsets(records)
 	s.settled(func(err error) {
-		if err != nil { // not again at once: the log takes nothing
+		if err != nil { // do not retry at once: the log accepts nothing
 			s.toSweep = nil
 			s.sweepLater()
 		}
@@ -91,9 +91,10 @@ func (s *Shard) sweepGroup(g *group) (more bool) {
 	return more
 }
 
-// expired is the rule by which offsets of a group expire now (KIP-211): of a group without members, from the time that it
-// lost the last one or the offset was committed; of consumers, those of topics that nobody reads; of other groups with
-// members, none. An offset that was given a time by its client expires then, where it could expire at all.
+// expired returns the rule by which offsets of a group expire now (KIP-211). In a group without members they expire from
+// the time that it lost the last one or the offset was committed; in a group of consumers, if nobody reads the topic; in
+// other groups with members, never. An offset with an expiry time set by its client expires then, where it could expire
+// at all.
 func (g *group) expired() func(topic string, o *stored) bool {
 	now, retention := g.shard.wall(), g.shard.config.RetentionMs
 	over := func(o *stored, since int64) bool {
@@ -112,7 +113,7 @@ func (g *group) expired() func(topic string, o *stored) bool {
 	return func(string, *stored) bool { return false }
 }
 
-// emptySince is when a group lost its last member, or -1 for one that never had any.
+// emptySince returns when a group lost its last member, or -1 for one that never had any.
 func (g *group) emptySince() int64 {
 	if g.protocolType == "" {
 		return -1

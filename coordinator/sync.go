@@ -1,6 +1,6 @@
 package coordinator
 
-// sync takes a SyncGroup.
+// sync handles a SyncGroup.
 func (s *Shard) sync(t Ticket, r *Sync) {
 	g, m, err := s.memberOf(r.Group, r.MemberID, r.InstanceID, r.Generation)
 	if err == nil && (differs(r.ProtocolType, g.protocolType) || differs(r.Protocol, g.protocol)) {
@@ -16,7 +16,7 @@ func (s *Shard) sync(t Ticket, r *Sync) {
 
 func differs(said *string, is string) bool { return said != nil && *said != is }
 
-// memberOf finds the member that a request is of, and holds its generation against the group's.
+// memberOf finds the member of a request, and checks its generation against the group's.
 func (s *Shard) memberOf(group, id, instance string, generation int32) (*group, *member, error) {
 	g := s.groups[group]
 	if group == "" {
@@ -50,9 +50,9 @@ func (g *group) syncMember(t Ticket, r *Sync, m *member) error {
 	default:
 		return ErrUnknownMember
 	}
-	s.reply(m.syncing, &SyncAnswer{Err: ErrRebalancing}) // its client has asked again
+	s.reply(m.syncing, &SyncAnswer{Err: ErrRebalancing}) // its client has repeated it
 	m.syncing, m.unsynced = t, false
-	s.timers.stop(&m.session) // who waits for us is alive
+	s.timers.stop(&m.session) // a waiting member is alive
 	if m.id != g.leader {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (g *group) syncMember(t Ticket, r *Sync, m *member) error {
 	return nil
 }
 
-// assign makes the generation stable and answers all who wait for that.
+// assign makes the generation stable and answers all members that wait for it.
 func (g *group) assign(assigned func(*member) []byte) {
 	g.enter(Stable)
 	for _, m := range g.ordered() {
@@ -87,7 +87,7 @@ func (g *group) assign(assigned func(*member) []byte) {
 	g.watchSyncs()
 }
 
-// refuseAssignments is what follows when the leader's assignments could not be recorded.
+// refuseAssignments handles a failure to record the leader's assignments.
 func (g *group) refuseAssignments(err error) {
 	for _, m := range g.ordered() {
 		if m.syncing != 0 {
@@ -113,7 +113,7 @@ func (g *group) watchSyncs() {
 	g.shard.timers.stop(&g.phase)
 }
 
-// syncPhaseOver runs when members have had the time of a rebalance to sync. Those who have not are out.
+// syncPhaseOver runs when members have had the rebalance timeout to sync. Those who have not are removed.
 func (g *group) syncPhaseOver() {
 	late := false
 	for _, m := range g.ordered() {
@@ -122,12 +122,12 @@ func (g *group) syncPhaseOver() {
 			late = true
 		}
 	}
-	if late || g.state == CompletingRebalance { // or the leader never came and is no member any more
+	if late || g.state == CompletingRebalance { // or the leader never synced and is no longer a member
 		g.memberGone()
 	}
 }
 
-// heartbeat takes a Heartbeat.
+// heartbeat handles a Heartbeat.
 func (s *Shard) heartbeat(r *Heartbeat) error {
 	g, m, err := s.memberOf(r.Group, r.MemberID, r.InstanceID, r.Generation)
 	if err != nil {
@@ -144,14 +144,14 @@ func (s *Shard) heartbeat(r *Heartbeat) error {
 	return nil
 }
 
-// hear notes that a member is alive.
+// hear records that a member is alive.
 func (g *group) hear(m *member) {
 	if m.joining == 0 && m.syncing == 0 {
 		g.touch(m)
 	}
 }
 
-// leave takes a LeaveGroup.
+// leave handles a LeaveGroup.
 func (s *Shard) leave(t Ticket, r *Leave) {
 	if r.Group == "" {
 		s.reply(t, &LeaveAnswer{Err: ErrInvalidGroup})
@@ -174,7 +174,7 @@ func (s *Shard) leave(t Ticket, r *Leave) {
 	s.replySettled(t, a, func(err error) Answer { return &LeaveAnswer{Err: err} })
 }
 
-// takeOut takes one member out, or an id that was handed out.
+// takeOut removes one member, or an assigned id.
 func (g *group) takeOut(leaving LeavingMember) error {
 	id := leaving.ID
 	if id == "" { // an administrator removes whoever has the instance id

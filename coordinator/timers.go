@@ -2,22 +2,21 @@ package coordinator
 
 import "container/heap"
 
-// timer is one deadline of a shard. It is set again rather than added twice, so there are never more of them than members
-// and groups.
+// timer is one deadline of a shard. Setting it again moves it, so there are never more timers than members and groups.
 type timer struct {
 	at    int64 // ms since 1970
 	order uint64
-	index int // in the heap, from 1; 0: not set
+	index int // in the heap, from 1; 0 if it is not set
 	fire  func(now int64)
 }
 
-// timers is the deadlines of a shard, the earliest first; those of the same moment in the order in which they were set.
+// timers are the deadlines of a shard, the earliest first; equal ones in the order in which they were set.
 type timers struct {
 	heap  []*timer
 	order uint64
 }
 
-// set makes t fire at the given time, instead of when it would have.
+// set makes t fire at the given time, replacing its previous time.
 func (s *timers) set(t *timer, at int64) {
 	s.order++
 	t.at, t.order = at, s.order
@@ -28,14 +27,14 @@ func (s *timers) set(t *timer, at int64) {
 	heap.Push(s, t)
 }
 
-// stop makes t not fire. A timer that is not set is left alone.
+// stop keeps t from firing. A timer that is not set is left alone.
 func (s *timers) stop(t *timer) {
 	if t.index > 0 {
 		heap.Remove(s, t.index-1)
 	}
 }
 
-// next is when the next timer is due.
+// next returns when the next timer is due.
 func (s *timers) next() (int64, bool) {
 	if len(s.heap) == 0 {
 		return 0, false
@@ -43,7 +42,7 @@ func (s *timers) next() (int64, bool) {
 	return s.heap[0].at, true
 }
 
-// take removes the next timer if it is due, or returns nil.
+// take removes and returns the next timer if it is due, or returns nil.
 func (s *timers) take(now int64) *timer {
 	if at, ok := s.next(); !ok || at > now {
 		return nil

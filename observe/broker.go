@@ -77,7 +77,7 @@ type requestMetrics struct {
 	latency               *prometheus.HistogramVec
 }
 
-// count counts one request. Names and versions of APIs are bounded by what the server knows.
+// count counts one request. The label values are bounded by the APIs and versions that the server knows.
 func (m *requestMetrics) count(e broker.RequestDone) {
 	m.done.WithLabelValues(e.API, strconv.Itoa(int(e.Version))).Inc()
 	m.in.WithLabelValues(e.API).Add(float64(e.BytesIn))

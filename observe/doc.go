@@ -3,8 +3,8 @@
 // such Events to make spans.
 //
 // Names follow Prometheus' conventions: tidemark_, the room, the thing, the unit, _total for counters. A metric is
-// registered when its function is called, so it is exported even while it is zero. What grows with the number of topics or
-// partitions says so in its help text.
+// registered when its function is called, so it is exported even while it is zero. Metrics whose number grows with topics
+// or partitions say so in their help text.
 //
 // Only node imports this package. No state anywhere depends on it.
 package observe

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// GroupDetail is how detailed the metrics of consumer groups are, since every series costs whoever stores it.
+// GroupDetail is how detailed the metrics of consumer groups are, since every series costs storage.
 type GroupDetail string
 
 // The levels of detail.
@@ -17,7 +17,7 @@ const (
 	GroupsInFull  GroupDetail = "partition" // and one for each partition that the group has an offset for
 )
 
-// GroupState is what is known of a consumer group.
+// GroupState is the state of a consumer group.
 type GroupState struct {
 	Name    string
 	State   string
@@ -84,14 +84,14 @@ type groups struct {
 	lag, most, members, rebalances, partition *prometheus.Desc
 }
 
-// Describe is for the registry.
+// Describe implements prometheus.Collector.
 func (g *groups) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{g.lag, g.most, g.members, g.rebalances, g.partition} {
 		out <- d
 	}
 }
 
-// Collect is for the registry.
+// Collect implements prometheus.Collector.
 func (g *groups) Collect(out chan<- prometheus.Metric) {
 	detail := g.detail.Get()
 	if detail == GroupsOff {

@@ -96,7 +96,7 @@ func KafkaLogs(registry prometheus.Registerer, log *slog.Logger) kafkalog.Events
 	}
 }
 
-// logCut logs that recovery cut the end of a log: the torn end of a write as a rule, and whole batches at worst.
+// logCut logs that recovery cut the end of a log: usually the torn end of a write, at worst whole batches.
 func logCut(log *slog.Logger, e kafkalog.PartialBatchEvent) {
 	if e.LostBatches > 0 {
 		log.Error("recovery cut a log at a bad batch, and whole batches after it are gone", "file", e.File,

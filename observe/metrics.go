@@ -2,16 +2,16 @@ package observe
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// namespace begins every name.
+// namespace is the prefix of every name.
 const namespace = "tidemark"
 
-// factory makes and registers the metrics of one room. Registering a name twice is a fault of the program and panics.
+// factory creates and registers the metrics of one room. Registering a name twice is a bug and panics.
 type factory struct {
 	registry prometheus.Registerer
-	room     string // "": the metric stands for the whole process
+	room     string // "" for metrics of the whole process
 }
 
-// note tells a registry that keeps a list of what it holds, as that of [Reference] does.
+// note records a metric in a registry that keeps a list, as that of [Reference] does.
 func (f factory) note(kind Kind, name, help string, labels []string) {
 	if list, ok := f.registry.(interface{ note(Metric) }); ok {
 		list.note(Metric{Name: prometheus.BuildFQName(namespace, f.room, name), Kind: kind, Help: help, Labels: labels})
@@ -78,7 +78,7 @@ func (f factory) buckets(name, help string, buckets []float64) prometheus.Histog
 	return prometheus.HistogramOpts{Namespace: namespace, Subsystem: f.room, Name: name, Help: help, Buckets: buckets}
 }
 
-// describe makes what a collector of our own needs to send samples of a metric. The caller registers the collector.
+// describe creates the descriptor that a collector of our own needs to send samples. The caller registers the collector.
 func (f factory) describe(kind Kind, name, help string, labels ...string) *prometheus.Desc {
 	f.note(kind, name, help, labels)
 	return prometheus.NewDesc(prometheus.BuildFQName(namespace, f.room, name), help, labels, nil)

@@ -7,11 +7,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// Node is the metrics of the process as a whole. The node sets them itself.
+// Node holds the metrics of the process as a whole. The node sets them itself.
 type Node struct {
 	// Ready is 1 while clients are served.
 	Ready prometheus.Gauge
-	// LogsToOpen and LogsOpened show how far start-up is.
+	// LogsToOpen and LogsOpened show the progress of start-up.
 	LogsToOpen, LogsOpened prometheus.Gauge
 	// UncleanStarts counts starts after an unclean stop: 0 or 1 in one process.
 	UncleanStarts prometheus.Counter
@@ -21,9 +21,9 @@ type Node struct {
 	FilesSetAside prometheus.Counter
 	// CheckpointFailures counts checkpoints that could not be written. They are retried.
 	CheckpointFailures prometheus.Counter
-	// PartitionsLimit is how many partitions the node may have; 0: no limit.
+	// PartitionsLimit is how many partitions the node may have; 0 is no limit.
 	PartitionsLimit prometheus.Gauge
-	// PartitionsRefused counts requests for partitions that would have been too many.
+	// PartitionsRefused counts requests for partitions beyond the limit.
 	PartitionsRefused prometheus.Counter
 	// LowDisk is 1 while producers are refused because little space is left. LowDiskTimes counts how often that began.
 	LowDisk      prometheus.Gauge
@@ -52,13 +52,13 @@ func NewNode(registry prometheus.Registerer, version string) Node {
 	}
 }
 
-// HostingState is what a node holds.
+// HostingState is what a node hosts.
 type HostingState struct {
 	Topics, Partitions int
-	Failed             int // partitions that could not be opened, or take no records because their disk failed
+	Failed             int // partitions that could not be opened, or accept no records because their disk failed
 }
 
-// Hosting observes what the node holds. It is asked at each scrape.
+// Hosting observes what the node hosts. state is called at each scrape.
 func Hosting(registry prometheus.Registerer, state func() HostingState) {
 	f := factory{registry, "node"}
 	f.gaugeFunc("topics", "Topics on this node.", func() float64 { return float64(state().Topics) })
@@ -72,7 +72,7 @@ type DiskState struct {
 	Free, Total, Reserve int64
 }
 
-// Disk observes the space that is left. It is asked at each scrape.
+// Disk observes the free space. state is called at each scrape.
 func Disk(registry prometheus.Registerer, state func() DiskState) {
 	f := factory{registry, "disk"}
 	d := &disk{
@@ -89,14 +89,14 @@ type disk struct {
 	free, total, reserve *prometheus.Desc
 }
 
-// Describe is for the registry.
+// Describe implements prometheus.Collector.
 func (d *disk) Describe(out chan<- *prometheus.Desc) {
 	out <- d.free
 	out <- d.total
 	out <- d.reserve
 }
 
-// Collect is for the registry. What is not known is not exported.
+// Collect implements prometheus.Collector. Unknown values are not exported.
 func (d *disk) Collect(out chan<- prometheus.Metric) {
 	s := d.state()
 	if s.Total > 0 {

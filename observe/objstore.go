@@ -8,8 +8,8 @@ import (
 	"github.com/tidemark-io/tidemark/objstore"
 )
 
-// ObjectStore observes the requests to an object store: how many of which kind, since stores charge for them, and their
-// outcomes. A node that has no store does not call it.
+// ObjectStore observes the requests to an object store: how many of each kind, since stores charge for them, and their
+// outcomes. A node without a store does not call it.
 func ObjectStore(registry prometheus.Registerer, log *slog.Logger) objstore.Events {
 	f := factory{registry, "objstore"}
 	var (

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
-// refusalsEvery is how often at most it is logged that the disk refuses records, or cannot be read. Clients may retry many
+// refusalsEvery limits how often it is logged that the disk refuses records, or cannot be read. Clients may retry many
 // times a second.
 const refusalsEvery = 30 * time.Second
 
@@ -80,7 +80,7 @@ func Partitions(registry prometheus.Registerer, log *slog.Logger, topics *Topics
 	}
 }
 
-// Flusher observes how busy the flusher is. It is asked at each scrape.
+// Flusher observes how busy the flusher is. stats is called at each scrape.
 func Flusher(registry prometheus.Registerer, stats func() partition.FlusherStats) {
 	f := factory{registry, "flusher"}
 	f.gaugeFunc("dirty_logs", "Logs that wait for a worker to sync them.",

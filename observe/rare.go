@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// rare lets one message in an interval through, and counts those that it holds back.
+// rare lets one message in each interval through, and counts those that it suppresses.
 type rare struct {
 	every time.Duration
 	now   func() time.Time
@@ -15,7 +15,7 @@ type rare struct {
 	held int
 }
 
-// allow reports whether to log now, and how many messages were held back since the last one.
+// allow reports whether to log now, and how many messages were suppressed since the last one.
 func (r *rare) allow() (held int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

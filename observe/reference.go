@@ -15,10 +15,10 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
-// Kind is what a metric's samples are, in Prometheus' words.
+// Kind is the Prometheus type of a metric.
 type Kind string
 
-// The kinds that there are here.
+// The kinds used here.
 const (
 	Counter   Kind = "counter"   // only grows, from 0 at each start
 	Gauge     Kind = "gauge"     // goes up and down
@@ -30,10 +30,10 @@ type Metric struct {
 	Name   string
 	Kind   Kind
 	Help   string
-	Labels []string // nil: it is one series
+	Labels []string // nil for a single series
 }
 
-// list is a registry that remembers what was registered.
+// list is a registry that records what was registered.
 type list struct {
 	*prometheus.Registry
 	metrics []Metric
@@ -41,8 +41,8 @@ type list struct {
 
 func (l *list) note(m Metric) { l.metrics = append(l.metrics, m) }
 
-// Reference returns every metric of a server that begins with tidemark_, sorted by name. Beside them a server has those
-// of Go's runtime (go_) and of its process (process_).
+// Reference returns every metric of a server that begins with tidemark_, sorted by name. A server also has those of Go's
+// runtime (go_) and of its process (process_).
 func Reference() []Metric {
 	l := &list{Registry: prometheus.NewRegistry()}
 	quiet := slog.New(slog.DiscardHandler)

@@ -10,31 +10,31 @@ import (
 	"github.com/tidemark-io/tidemark/stream"
 )
 
-// retriesEvery is how often a kind of retry is told in the log. A store that is away fails many calls a second.
+// retriesEvery limits how often a kind of retry is logged. An unreachable store fails many calls a second.
 const retriesEvery = 10 * time.Second
 
-// Buckets of what goes to an object store and comes back: from a directory's fsync to a bucket in trouble.
+// Buckets for requests to an object store: from a directory's fsync to a bucket in trouble.
 var (
 	storeBuckets    = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 	recoveryBuckets = []float64{.01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 1800}
 )
 
-// StreamEvents receives what happens to streams: in the engine, and where the node looks after the logs of other nodes.
+// StreamEvents receives what happens to streams: in the engine, and where the node recovers the logs of other nodes.
 type StreamEvents struct {
 	Engine   stream.Events
 	TakeOver func(TakeOverEvent)
 }
 
-// TakeOverEvent tells that the holder of the metadata lease took over the log of a node that is dead, or tried to.
+// TakeOverEvent reports that the holder of the metadata lease took over the log of a dead node, or tried to.
 type TakeOverEvent struct {
 	Node int32
 	Took time.Duration
-	// Try counts from 1. Err is why it failed; it is tried again while the node stays dead and this one has the lease.
+	// Try counts from 1. Err is why it failed; it is retried while the node stays dead and this one has the lease.
 	Try int
 	Err error
 }
 
-// Streams observes stream engines, one after the other. A node that has no streams does not call it.
+// Streams observes stream engines, one after the other. A node without streams does not call it.
 func Streams(registry prometheus.Registerer, log *slog.Logger) StreamEvents {
 	f := factory{registry, "stream"}
 	var e stream.Events
@@ -46,7 +46,7 @@ func Streams(registry prometheus.Registerer, log *slog.Logger) StreamEvents {
 	return StreamEvents{Engine: e, TakeOver: observeTakeOvers(f, log)}
 }
 
-// observeEngine tells of engines that begin and fail.
+// observeEngine reports engines that begin and fail.
 func observeEngine(f factory, log *slog.Logger, e *stream.Events) {
 	var (
 		opened = f.counter("engine_starts_total", "Starts of the stream engine: one, and one more after each failure.")
@@ -70,7 +70,7 @@ func observeEngine(f factory, log *slog.Logger, e *stream.Events) {
 	}
 }
 
-// observeRecovery tells what recovery found in the log of an older epoch.
+// observeRecovery reports what recovery found in the log of an older epoch.
 func observeRecovery(f factory, log *slog.Logger, e *stream.Events) {
 	var (
 		took    = f.histogram("recovery_duration_seconds", "Time to recover the log of an older epoch, of this node or of one that it took over.", recoveryBuckets)
@@ -95,7 +95,7 @@ func observeRecovery(f factory, log *slog.Logger, e *stream.Events) {
 	}
 }
 
-// observeWAL tells of the write-ahead log.
+// observeWAL reports on the write-ahead log.
 func observeWAL(f factory, log *slog.Logger, e *stream.Events) {
 	var (
 		waited        = f.histogram("append_duration_seconds", "Time from the first record of a log object to the acknowledgement of them all.", storeBuckets)
@@ -128,7 +128,7 @@ func observeWAL(f factory, log *slog.Logger, e *stream.Events) {
 	}
 }
 
-// observeUploads tells of data that goes to objects and comes back.
+// observeUploads reports on uploads to objects and reads from them.
 func observeUploads(f factory, log *slog.Logger, e *stream.Events) {
 	var (
 		took         = f.histogram("upload_duration_seconds", "Time to put a block of the log cache into objects and to commit them.", storeBuckets)
@@ -164,7 +164,7 @@ func observeUploads(f factory, log *slog.Logger, e *stream.Events) {
 	}
 }
 
-// observeCompaction tells of compaction and the cleaner.
+// observeCompaction reports on compaction and the cleaner.
 func observeCompaction(f factory, log *slog.Logger, e *stream.Events) {
 	var (
 		rounds        = f.counters("compactions_total", "Commits that replaced objects by others, by kind.", "kind")
@@ -214,7 +214,7 @@ func observeCompaction(f factory, log *slog.Logger, e *stream.Events) {
 	}
 }
 
-// observeTakeOvers tells of the logs of dead nodes.
+// observeTakeOvers reports on the logs of dead nodes.
 func observeTakeOvers(f factory, log *slog.Logger) func(TakeOverEvent) {
 	var (
 		done     = f.counter("takeovers_total", "Logs of dead nodes that this node has taken over as holder of the metadata lease.")
@@ -235,20 +235,21 @@ func observeTakeOvers(f factory, log *slog.Logger) func(TakeOverEvent) {
 
 func newRare() *rare { return &rare{every: retriesEvery, now: time.Now} }
 
-// StreamState is what the metadata knows of streams, and what the store is asked for just now.
+// StreamState is the state of streams in the metadata, and the current calls of the store.
 type StreamState struct {
-	Streams    int // that exist
+	Streams    int // existing ones
 	Objects    int // stream objects
 	SetObjects int // stream-set objects
-	// Destroyed objects wait for their grace to end, or could not be removed yet.
+	// Destroyed objects wait for the end of their grace, or could not be removed yet.
 	Destroyed int
-	// DeadLogs are logs of nodes that are dead by the holder of the metadata lease, and that nobody has taken over yet.
+	// DeadLogs are logs of nodes that the holder of the metadata lease considers dead, and that have not been taken over
+	// yet.
 	DeadLogs int
-	// StoreCalls are calls of the object store that are under way, StoreWaiting those that wait until there are fewer.
+	// StoreCalls are calls of the object store in flight, StoreWaiting those that wait for the limit.
 	StoreCalls, StoreWaiting int
 }
 
-// StreamsHeld observes a [StreamState]. It is asked at each scrape.
+// StreamsHeld observes a [StreamState]. state is called at each scrape.
 func StreamsHeld(registry prometheus.Registerer, state func() StreamState) {
 	f := factory{registry, "stream"}
 	f.gaugeFunc("streams", "Streams that exist in the cluster.", func() float64 { return float64(state().Streams) })

@@ -11,8 +11,8 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
-// Topics observes what is written to each topic, and where each log starts and ends. It asks which topics there are at each
-// scrape, so deleted ones are no longer exported.
+// Topics observes what is written to each topic, and where each log starts and ends. It asks for the existing topics at
+// each scrape, so deleted ones are no longer exported.
 type Topics struct {
 	hosted func() iter.Seq[*partition.Log]
 	known  sync.Map // topic -> *topicCounter
@@ -70,14 +70,14 @@ func (t *Topics) add(e partition.Appended) {
 // forget drops the series of a deleted topic. An append in flight may bring them back; the next scrape drops them for good.
 func (t *Topics) forget(topic string) { t.known.Delete(topic) }
 
-// Describe is for the registry.
+// Describe implements prometheus.Collector.
 func (t *Topics) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{t.batches, t.records, t.bytes, t.start, t.hw, t.size} {
 		out <- d
 	}
 }
 
-// Collect is for the registry.
+// Collect implements prometheus.Collector.
 func (t *Topics) Collect(out chan<- prometheus.Metric) {
 	send := func(d *prometheus.Desc, kind prometheus.ValueType, v int64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, kind, float64(v), labels...)

@@ -17,19 +17,19 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// TraceOptions say where spans go.
+// TraceOptions configure [NewTraces].
 type TraceOptions struct {
-	Endpoint string  // URL of an OTLP receiver over HTTP; without a path: /v1/traces. Empty: there are no traces
+	Endpoint string  // URL of an OTLP receiver over HTTP; without a path, /v1/traces. Empty disables tracing
 	Ratio    float64 // share of the requests and syncs to trace, 0 to 1; rare events are always traced
 	Version  string
 	Node     int32
-	Now      func() time.Time // nil: time.Now
+	Now      func() time.Time // nil is time.Now
 }
 
-// Traces makes spans of what happens and sends them to an OTLP receiver. A nil Traces makes none and costs nothing.
+// Traces creates spans and sends them to an OTLP receiver. A nil Traces creates none and costs nothing.
 //
-// Spans wait in memory and are sent in batches; when the receiver does not keep up, the newest are dropped. Nothing in the
-// server waits for it.
+// Spans wait in memory and are sent in batches; when the receiver does not keep up, the newest are dropped. Nothing in
+// the server waits for it.
 type Traces struct {
 	frequent, rare trace.Tracer // frequent sends only a share of its spans
 	queue          sdk.SpanProcessor
@@ -45,8 +45,8 @@ const (
 	maxAttribute  = 256 // characters
 )
 
-// NewTraces makes Traces, nil without an endpoint. The metrics of sending are registered either way. The exporter reads the
-// variables OTEL_EXPORTER_OTLP_HEADERS, _CERTIFICATE and the like, and OTEL_RESOURCE_ATTRIBUTES.
+// NewTraces returns Traces, or nil without an endpoint. The metrics of sending are registered either way. The exporter
+// reads the variables OTEL_EXPORTER_OTLP_HEADERS, _CERTIFICATE and the like, and OTEL_RESOURCE_ATTRIBUTES.
 func NewTraces(registry prometheus.Registerer, log *slog.Logger, o TraceOptions) (*Traces, error) {
 	f := factory{registry, "trace"}
 	exporter := &countedExporter{
@@ -70,7 +70,7 @@ func NewTraces(registry prometheus.Registerer, log *slog.Logger, o TraceOptions)
 	return t, nil
 }
 
-// makeTracers makes the tracers, which share one queue in front of the exporter.
+// makeTracers creates the tracers, which share one queue in front of the exporter.
 func (t *Traces) makeTracers(o TraceOptions) error {
 	about, err := resource.New(t.exporter.life, resource.WithAttributes(
 		attribute.String("service.name", "tidemark"), attribute.String("service.version", o.Version),
@@ -92,7 +92,7 @@ func (t *Traces) makeTracers(o TraceOptions) error {
 	return nil
 }
 
-// tracesURL is the URL to post spans to.
+// tracesURL returns the URL to post spans to.
 func tracesURL(endpoint string) (string, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
@@ -107,7 +107,7 @@ func tracesURL(endpoint string) (string, error) {
 	return u.String(), nil
 }
 
-// Close sends the spans that wait, and drops those that are not sent when ctx ends. A nil Traces does nothing.
+// Close sends waiting spans, and drops those that are not sent when ctx ends. A nil Traces does nothing.
 func (t *Traces) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -116,18 +116,18 @@ func (t *Traces) Close(ctx context.Context) error {
 	return t.queue.Shutdown(ctx)
 }
 
-// countedExporter counts what is sent and logs failures itself, because the SDK's own error handler is a global of the
-// process.
+// countedExporter counts what is sent and logs failures itself, because the SDK's own error handler is a process-wide
+// global.
 type countedExporter struct {
 	sdk.SpanExporter
-	life         context.Context // ends when what is being sent is given up
+	life         context.Context // ends when a send in progress is to be abandoned
 	end          context.CancelFunc
 	log          *slog.Logger
 	sent, failed prometheus.Counter
 	failing      bool // calls of ExportSpans never overlap
 }
 
-// connect makes the exporter that sends to an endpoint. It sends nothing yet.
+// connect creates the exporter for an endpoint. It sends nothing yet.
 func (e *countedExporter) connect(endpoint string) error {
 	receiver, err := tracesURL(endpoint)
 	if err != nil {
@@ -139,7 +139,7 @@ func (e *countedExporter) connect(endpoint string) error {
 	return err
 }
 
-// ExportSpans is for the SDK.
+// ExportSpans implements the SDK's SpanExporter.
 func (e *countedExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -158,8 +158,8 @@ func (e *countedExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlyS
 	return nil
 }
 
-// Work begins a span of some rare work under ctx; the returned context carries the span, and the returned func ends it. about
-// are names and values in turn, as for slog. A nil Traces begins nothing.
+// Work begins a span of some rare work under ctx; the returned context carries the span, and the returned func ends it.
+// about is a list of alternating names and values, as for slog. A nil Traces begins nothing.
 func (t *Traces) Work(ctx context.Context, name string, about ...any) (context.Context, func(err error)) {
 	if t == nil {
 		return ctx, func(error) {}
@@ -168,7 +168,7 @@ func (t *Traces) Work(ctx context.Context, name string, about ...any) (context.C
 	return ctx, func(err error) { finish(span, err, t.now()) }
 }
 
-// attributes makes attributes of names and values in turn.
+// attributes converts alternating names and values to attributes.
 func attributes(about []any) []attribute.KeyValue {
 	var all []attribute.KeyValue
 	for i := 0; i+1 < len(about); i += 2 {
@@ -187,7 +187,8 @@ func attributes(about []any) []attribute.KeyValue {
 	return all
 }
 
-// ended makes a span of something frequent that ends now and took so long. Its attributes are made only if it is sampled.
+// ended records a span of something frequent that ends now and took that long. Its attributes are computed only if it is
+// sampled.
 func (t *Traces) ended(name string, kind trace.SpanKind, took time.Duration, err error, about func() []attribute.KeyValue) {
 	at := t.now()
 	_, span := t.frequent.Start(context.Background(), name, trace.WithSpanKind(kind), trace.WithTimestamp(at.Add(-took)))
@@ -205,5 +206,5 @@ func finish(span trace.Span, err error, at time.Time) {
 	span.End(trace.WithTimestamp(at))
 }
 
-// text makes arbitrary bytes valid UTF-8, which the receiver insists on.
+// text makes arbitrary bytes valid UTF-8, which the receiver requires.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -1,9 +1,9 @@
 package topicconfig
 
-// Brokers have settings of their own names for what topics do not set themselves ([Synonym]). Of the several that may stand
-// behind one topic setting, Kafka lets the strongest be changed while brokers run (DynamicLogConfig takes its names from
-// ServerTopicConfigSynonyms): log.retention.ms, and not log.retention.hours, which is read at the start. It has the unit of
-// the topic setting.
+// Brokers have settings of their own for what topics do not set themselves ([Synonym]). Of the several that may be
+// sources of one topic setting, Kafka lets the strongest be changed while brokers run (DynamicLogConfig takes its names
+// from ServerTopicConfigSynonyms): log.retention.ms, and not log.retention.hours, which is read at the start. It has the
+// unit of the topic setting.
 
 // OfBroker returns the topic setting whose default is changed by the broker setting of the given name while brokers run.
 func OfBroker(name string) (Definition, bool) {
@@ -15,8 +15,8 @@ func OfBroker(name string) (Definition, bool) {
 	return Definition{}, false
 }
 
-// DefaultsOfBroker returns the topic settings that changed broker settings give defaults to, with the same values. What
-// does not concern topics is left out. The caller owns the map.
+// DefaultsOfBroker returns the topic settings whose defaults changed broker settings determine, with the same values.
+// Settings that do not concern topics are left out. The caller owns the map.
 func DefaultsOfBroker(settings map[string]string) map[string]string {
 	defaults := map[string]string{}
 	for name, value := range settings {

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// CleanupPolicy says what becomes of records that are no longer wanted.
+// CleanupPolicy says what happens to old records.
 type CleanupPolicy uint8
 
-// The policies. The two that do both differ only in how they are written, which tools compare as text.
+// The policies. The two that do both differ only in their text, which tools compare.
 const (
 	CleanupNone          CleanupPolicy = 0 // "": keep forever
 	CleanupDelete        CleanupPolicy = 1 // "delete"
@@ -73,16 +73,16 @@ type FlushMode string
 const (
 	// FlushGroup answers an append after a sync that covers it; appends that arrive meanwhile share the next one.
 	FlushGroup FlushMode = "group"
-	// FlushOS answers at once and leaves it to the operating system when to write, which is what Kafka does. A power cut
-	// loses what was not written yet.
+	// FlushOS answers at once and leaves it to the operating system when to write, as Kafka does. A power cut loses what
+	// was not written yet.
 	FlushOS FlushMode = "os"
 	// FlushEvery syncs each append by itself.
 	FlushEvery FlushMode = "every"
 )
 
-// Config is the settings of one topic. Times are milliseconds and sizes are bytes. It is a value: a copy is independent
-// as long as nobody writes to its slices. The zero Config has every number zero, which is no topic's configuration;
-// start from [Default] or [Parse].
+// Config holds the settings of one topic. Times are milliseconds and sizes are bytes. It is a value: a copy is
+// independent as long as nobody writes to its slices. The zero Config has every number zero, which is no topic's
+// configuration; start from [Default] or [Parse].
 type Config struct {
 	CleanupPolicy     CleanupPolicy
 	DeleteRetentionMs int64 // how long a tombstone or a marker outlives its compaction
@@ -119,10 +119,10 @@ type Config struct {
 	UncleanLeaderElectionEnable          bool
 	ErrorsDeadLetterQueueGroupEnable     bool
 
-	LocalRetentionBytes      int64 // -2: as RetentionBytes
-	LocalRetentionMs         int64 // -2: as RetentionMs
-	RemoteCopyLagBytes       int64 // -1: as the local retention
-	RemoteCopyLagMs          int64 // -1: as the local retention
+	LocalRetentionBytes      int64 // -2 is RetentionBytes
+	LocalRetentionMs         int64 // -2 is RetentionMs
+	RemoteCopyLagBytes       int64 // -1 is the local retention
+	RemoteCopyLagMs          int64 // -1 is the local retention
 	RemoteLogCopyDisable     bool
 	RemoteLogDeleteOnDisable bool
 	RemoteStorageEnable      bool
@@ -136,7 +136,7 @@ type Config struct {
 func Default() Config {
 	var c Config
 	for i := range table {
-		// A default that does not parse would be a fault of the table; TestEveryDefaultParses rules it out.
+		// A default that does not parse would be a bug in the table; TestEveryDefaultParses rules it out.
 		_ = table[i].parse(&c, table[i].Default)
 	}
 	return c
@@ -197,7 +197,7 @@ func (c Config) Value(name string) string {
 }
 
 // Changed returns the definitions of the settings whose values differ between two configurations, in the order of their
-// names. Text that was written differently and means the same is no difference.
+// names. Text that is written differently but means the same is no difference.
 func Changed(a, b Config) []Definition {
 	var out []Definition
 	for i := range table {

@@ -32,10 +32,10 @@ func conflicts(c *Config) []error {
 	return out
 }
 
-// localPair is what local disk keeps against what the whole log keeps, in one unit.
+// localPair compares what local disk keeps with what the whole log keeps, in one unit.
 type localPair struct {
 	localName, totalName, lagName string
-	local, total, lag             int64 // local -2: as total; total below 0: no limit; lag -1: as local
+	local, total, lag             int64 // local -2 is total; total below 0 is no limit; lag -1 is local
 }
 
 func (p localPair) conflicts(copyDisabled bool) []error {

@@ -41,7 +41,7 @@ func (t Type) String() string {
 type Synonym struct {
 	// Name is the broker setting's name, such as log.retention.hours.
 	Name string
-	// Scale is how many units of the topic setting one unit of this one is: 3600000 for hours against milliseconds, 1
+	// Scale is how many units of the topic setting one unit of this setting is: 3600000 for hours against milliseconds, 1
 	// where the units are the same.
 	Scale int64
 }
@@ -54,12 +54,12 @@ type Definition struct {
 	Type Type
 	// Default is its default as [Config.Value] renders it.
 	Default string
-	// Range is what a value may be, in Kafka's notation ("[0,...]", "[compact, delete]"), or "" when the type alone
+	// Range describes valid values, in Kafka's notation ("[0,...]", "[compact, delete]"), or is "" when the type alone
 	// decides.
 	Range string
-	// NeedsReopen says that a log which is open keeps the old value until it is closed and opened again.
+	// NeedsReopen says that an open log keeps the old value until it is closed and opened again.
 	NeedsReopen bool
-	// Synonyms are the broker settings behind the default, strongest first. The last one carries Kafka's default. It is
+	// Synonyms are the broker settings that set the default, strongest first. The last one carries Kafka's default. It is
 	// empty for a setting that only a topic has.
 	Synonyms []Synonym
 	// Doc says what the setting does, in a sentence or two.

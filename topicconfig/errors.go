@@ -11,9 +11,9 @@ import (
 type UnknownNameError struct {
 	// Name is the name as given.
 	Name string
-	// Nearest is the known name that is most like it, or "" when none is close.
+	// Nearest is the known name most like it, or "" when none is close.
 	Nearest string
-	// Retired says why a name that Kafka once knew is gone, or is "".
+	// Retired says why a name that Kafka once had is gone, or is "".
 	Retired string
 }
 
@@ -42,11 +42,11 @@ func (e *ValueError) Error() string {
 	return fmt.Sprintf("Invalid value %s for configuration %s: %s", e.Value, e.Name, e.Reason)
 }
 
-// ConflictError says that values which are each legal do not go together.
+// ConflictError says that values which are each valid conflict with each other.
 type ConflictError struct {
 	// Names are the settings involved, the one to change first.
 	Names []string
-	// Reason says what the rule is, with the values.
+	// Reason states the rule, with the values.
 	Reason string
 }
 
@@ -72,7 +72,7 @@ func (e *InvalidError) Error() string {
 // Unwrap returns the violations.
 func (e *InvalidError) Unwrap() []error { return e.Violations }
 
-// retired names once were topic settings of Kafka, and automation still sends them.
+// retired explains names that once were topic settings of Kafka; automation still sends them.
 func retired(name string) string {
 	switch name {
 	case "message.format.version":

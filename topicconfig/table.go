@@ -13,7 +13,7 @@ const (
 	day  = 24 * hour
 )
 
-// under names the broker settings behind a setting's default, strongest first, in the same unit.
+// under names the broker settings that set a setting's default, strongest first, in the same unit.
 func (s setting) under(names ...string) setting {
 	for _, n := range names {
 		s.Synonyms = append(s.Synonyms, Synonym{Name: n, Scale: 1})
@@ -27,7 +27,7 @@ func (s setting) underScaled(name string, scale int64) setting {
 	return s
 }
 
-// reopens marks a setting that a live log takes up only when it is opened again.
+// reopens marks a setting that takes effect on an open log only when it is reopened.
 func (s setting) reopens() setting {
 	s.NeedsReopen = true
 	return s

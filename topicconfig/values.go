@@ -10,7 +10,7 @@ import (
 // bounds is a range of integers with the text that describes it.
 type bounds struct {
 	min, max int64
-	also     int64 // a value outside of the range that is legal too
+	also     int64 // a valid value outside of the range
 	hasAlso  bool
 	text     string
 }
@@ -137,7 +137,7 @@ func joinWords[T ~string](words []T) string {
 	return strings.Join(plain, ", ")
 }
 
-// splitList cuts a LIST at its commas and drops the blanks around them. The empty text is the empty list.
+// splitList splits a LIST at its commas and trims blanks. The empty text is the empty list.
 func splitList(text string) []string {
 	if text == "" {
 		return nil

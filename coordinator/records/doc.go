@@ -1,8 +1,8 @@
-// Package records has the bytes of the records of __consumer_offsets, which are Kafka's own: a partition written by Kafka
-// is read here, and Kafka's tools print one that was written here.
+// Package records encodes and decodes the records of __consumer_offsets. The format is Kafka's own: a partition written
+// by Kafka can be read here, and Kafka's tools print one that was written here.
 //
 // [Encode] and [Decode] are the whole package. A key begins with its type and a value with its version; what follows
-// depends on both. A record whose key type is not known is of a later Kafka or of a group type that is not served here:
-// Decode says [ErrUnknownType] and its reader goes on. A value of a version that is not known cannot be gone past, since
+// depends on both. A record of an unknown key type belongs to a later Kafka or to a group type that is not supported
+// here: Decode returns [ErrUnknownType] and its reader continues. A value of an unknown version cannot be skipped, since
 // what it says would be lost: [*VersionError].
 package records

@@ -16,26 +16,26 @@ import (
 //
 // Kafka has more: 3 to 8 and 16 of the newer consumer groups, 10 to 15 of share groups, 17 and 19 to 23 of streams groups.
 const (
-	typeOffsetCommitV0 int16 = 0 // as 1; read, never written
+	typeOffsetCommitV0 int16 = 0 // like 1; read, never written
 	typeOffsetCommit   int16 = 1
 	typeGroupMetadata  int16 = 2
 )
 
-// Versions of values. A null value is a tombstone: what the key names is gone.
+// Versions of values. A null value is a tombstone: it deletes what the key names.
 const (
-	newestOffsetCommit  int16 = 4 // written, but for
-	expiringOffset      int16 = 1 // an offset that has a time to expire at, which only this version can say
+	newestOffsetCommit  int16 = 4 // written, except for
+	expiringOffset      int16 = 1 // an offset with an expiry time, which only this version can express
 	newestGroupMetadata int16 = 4
-	writtenGroup        int16 = 3 // what Kafka writes
+	writtenGroup        int16 = 3 // the version that Kafka writes
 )
 
 // ErrUnknownType says that a record is of none of the types of this package.
 var ErrUnknownType = errors.New("the record is of an unknown type")
 
-// ErrMalformed says that a key or a value is shorter or longer than what it says it holds.
+// ErrMalformed says that a key or a value is shorter or longer than its contents.
 var ErrMalformed = errors.New("the record is malformed")
 
-// VersionError says that a value is of a version that is not known.
+// VersionError says that a value has an unknown version.
 type VersionError struct {
 	Record string // what it should have been
 	Found  int16
@@ -46,7 +46,7 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("%s value of version %d; the newest known is %d", e.Record, e.Found, e.Newest)
 }
 
-// ErrTooLong says that a text of a record is longer than its format can say, 32767 bytes.
+// ErrTooLong says that a text of a record is longer than the format allows, 32767 bytes.
 var ErrTooLong = errors.New("a text is longer than the record's format can say")
 
 // Encode returns the key and the value of a record; the value of a tombstone is nil. The caller owns them. The error
@@ -74,7 +74,7 @@ func Encode(r coordinator.Record) (key, value []byte, err error) {
 	return key, value, nil
 }
 
-// fits says whether every text of a record has a length that can be written.
+// fits reports whether every text of a record is short enough to be written.
 func fits(r coordinator.Record) bool {
 	switch r := r.(type) {
 	case coordinator.OffsetRecord:
@@ -103,7 +103,7 @@ func short(texts ...string) bool {
 	return true
 }
 
-// Decode reads a record; a nil value is a tombstone. The record has no reference to the bytes. Errors match
+// Decode decodes a record; a nil value is a tombstone. The record keeps no reference to the bytes. Errors match
 // [ErrUnknownType], [ErrMalformed] or are a [*VersionError].
 func Decode(key, value []byte) (coordinator.Record, error) {
 	k := &reader{b: key}

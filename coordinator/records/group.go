@@ -2,7 +2,7 @@ package records
 
 import "github.com/tidemark-io/tidemark/coordinator"
 
-// The value of a GroupMetadata record. A number in brackets is the versions that have the field; in a version 4 value
+// The value of a GroupMetadata record. A number in brackets gives the versions that have the field; in a version 4 value
 // strings, bytes and the array are compact (an unsigned varint of the length plus one, 0 for null), and tagged fields
 // follow the value and each member.
 //
@@ -47,7 +47,7 @@ func appendMember(b []byte, m *coordinator.MemberMetadata) []byte {
 	return appendBytes(b, m.Assignment)
 }
 
-// leastMember is how many bytes a member takes at least.
+// leastMember is the smallest size of a member in bytes.
 const leastMember = 10
 
 func decodeGroup(value []byte) (*coordinator.GroupMetadata, error) {

@@ -2,7 +2,7 @@ package records
 
 import "github.com/tidemark-io/tidemark/coordinator"
 
-// The value of an OffsetCommit record. A number in brackets is the versions that have the field; a version 4 value is
+// The value of an OffsetCommit record. A number in brackets gives the versions that have the field; a version 4 value is
 // flexible: the string has an unsigned varint of its length plus one instead of an int16, and tagged fields follow.
 //
 //	┌─────────┬────────┬─────────────┬──────────┬─────────────────┬─────────────────┬──────────────────┐
@@ -11,9 +11,9 @@ import "github.com/tidemark-io/tidemark/coordinator"
 //	│         │        │             │          │                 │                 │ [4]              │
 //	└─────────┴────────┴─────────────┴──────────┴─────────────────┴─────────────────┴──────────────────┘
 //
-// A leader epoch that is not there is -1, and so is an expireTimestamp.
+// A missing leader epoch is -1, and so is a missing expireTimestamp.
 
-// topicIDTag is the tagged field of a version 4 value; it is left out when the id is not known.
+// topicIDTag is the tagged field of a version 4 value; it is omitted when the id is not known.
 const topicIDTag = 0
 
 func appendOffset(b []byte, o *coordinator.Offset) []byte {

@@ -33,7 +33,7 @@ func appendBytes(b, v []byte) []byte {
 	return append(appendInt32(b, int32(len(v))), v...)
 }
 
-// reader takes fields off the front of bytes. After the first that is not there it yields zeros.
+// reader reads fields from the front of bytes. After the first one that is missing it yields zeros.
 type reader struct {
 	b        []byte
 	flexible bool // str, nullableStr, bytes and count read the compact form
@@ -88,7 +88,7 @@ func (r *reader) uvarint() uint64 {
 
 func (r *reader) string() string { return string(r.take(int(r.int16()))) }
 
-// compactLength is the length of what comes, or -1 for null.
+// compactLength reads a compact length, -1 for null.
 func (r *reader) compactLength() int { return int(r.uvarint()) - 1 }
 
 func (r *reader) compactString() string { return string(r.take(r.compactLength())) }
@@ -115,7 +115,7 @@ func (r *reader) nullableStr() *string {
 	return &s
 }
 
-// bytes is a copy; never nil unless there are none.
+// bytes returns a copy, which is nil only for null.
 func (r *reader) bytes() []byte {
 	n := 0
 	if r.flexible {
@@ -126,7 +126,7 @@ func (r *reader) bytes() []byte {
 	return bytes.Clone(r.take(n))
 }
 
-// count is the length of an array whose elements take at least so many bytes each.
+// count reads the length of an array whose elements take at least that many bytes each.
 func (r *reader) count(least int) int {
 	n := 0
 	if r.flexible {
@@ -152,14 +152,14 @@ func (r *reader) tags(field func(tag uint64, b []byte)) {
 	}
 }
 
-// ignoreTags reads the tagged fields of a flexible value and keeps none of them: none is known.
+// ignoreTags skips the tagged fields of a flexible value: none is known.
 func (r *reader) ignoreTags() {
 	if r.flexible {
 		r.tags(func(uint64, []byte) {})
 	}
 }
 
-// end says whether everything was there and nothing was left.
+// end returns an error unless every field was there and nothing is left.
 func (r *reader) end(what string) error {
 	switch {
 	case r.failed:

@@ -2,11 +2,11 @@ package runner
 
 import "errors"
 
-// checkpointIfDue writes out everything that the shard holds when a start would have much more to read than that. The
-// error is that the log has ended.
+// checkpointIfDue writes out the shard's whole state when a start would have to read much more than that. The error is
+// that the log has ended.
 func (s *shard) checkpointIfDue() error {
 	if s.appended < max(s.runner.options.CheckpointBytes, 2*s.held) || s.groups.Transactions() > 0 {
-		return nil // what an open transaction stored is in the log alone
+		return nil // offsets of an open transaction are only in the log
 	}
 	done := Checkpointed{Partition: s.partition, From: s.log.End(), Records: len(s.unknown)}
 	s.appended = 0
@@ -27,14 +27,14 @@ func (s *shard) checkpointIfDue() error {
 		return nil
 	}
 	s.held, s.appended = s.appended, 0
-	if last == nil { // nothing is left of anything
+	if last == nil { // there is no state left
 		return nil
 	}
 	s.flying = append(s.flying, flight{pending: last, then: func() { s.trim(done) }})
 	return nil
 }
 
-// trim has starts read from a checkpoint that is durable. That it fails costs a start time and nothing else.
+// trim lets starts read from a durable checkpoint. Failing to do so only costs time at a start.
 func (s *shard) trim(done Checkpointed) {
 	done.Err = s.log.Trim(done.From)
 	s.runner.options.Events.Checkpointed(done)

@@ -2,16 +2,16 @@ package runner
 
 import "time"
 
-// Events are told what happens to shards. Unset functions are not called. They must be quick and must not call the runner.
+// Events receive what happens to shards. Unset functions are not called. They must be quick and must not call the runner.
 type Events struct {
-	Loaded       func(Loaded)       // a shard takes requests
+	Loaded       func(Loaded)       // a shard accepts requests
 	LoadFailed   func(LoadFailed)   // a shard could not read its partition
-	Skipped      func(Skipped)      // records of unknown types were passed over
+	Skipped      func(Skipped)      // records of unknown types were skipped
 	Ended        func(Ended)        // a shard ended because of its log
-	Checkpointed func(Checkpointed) // a shard wrote out everything it holds
+	Checkpointed func(Checkpointed) // a shard wrote out its whole state
 }
 
-// Loaded tells of a shard that takes requests.
+// Loaded is the event of a shard that accepts requests.
 type Loaded struct {
 	Partition int32
 	Records   int
@@ -20,32 +20,32 @@ type Loaded struct {
 	Took      time.Duration
 }
 
-// LoadFailed tells of a shard that could not read its partition. It is tried again with a later request.
+// LoadFailed is the event of a shard that could not read its partition. A later request retries it.
 type LoadFailed struct {
 	Partition int32
 	Offset    int64 // of the record that could not be read, or -1
 	Err       error
 }
 
-// Skipped tells of records that are of no type known here. They stay in the partition, checkpoints included.
+// Skipped is the event of records of unknown types. They stay in the partition, checkpoints included.
 type Skipped struct {
 	Partition int32
 	Records   int
 	First     int64 // offset
 }
 
-// Ended tells of a shard whose log failed or was closed.
+// Ended is the event of a shard whose log failed or was closed.
 type Ended struct {
 	Partition int32
 	Err       error
 }
 
-// Checkpointed tells of a shard that wrote out everything it holds, so that a start need not read what was before.
+// Checkpointed is the event of a shard that wrote out its whole state, so that a start need not read what came before.
 type Checkpointed struct {
 	Partition int32
 	From      int64 // where a start reads from now
 	Records   int
-	Err       error // nothing was gained; tried again later
+	Err       error // nothing was gained; retried later
 }
 
 func (e Events) withDefaults() Events {

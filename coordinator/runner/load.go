@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-io/tidemark/coordinator/records"
 )
 
-// load reads the partition and lets requests in. It reports false when the shard is over.
+// load reads the partition and accepts requests. It reports false when the shard is to end.
 func (s *shard) load() bool {
 	began := s.runner.options.Now()
 	if s.isReady() { // nothing to read
@@ -42,7 +42,7 @@ func (s *shard) isReady() bool {
 
 var errStopped = errors.New("the shard stops")
 
-// replay reads the partition when it is its turn. at is the offset of the record that it could not read, or -1.
+// replay waits for its turn and reads the partition. at is the offset of the record that it could not read, or -1.
 func (s *shard) replay(loaded *Loaded) (at int64, err error) {
 	select {
 	case s.runner.loading <- struct{}{}:
@@ -93,8 +93,8 @@ func (s *shard) replayOne(e Entry) error {
 	return nil
 }
 
-// loadFailed ends a shard that could not read its partition. For a while requests are refused, so that clients who ask
-// again and again do not have it read again and again.
+// loadFailed ends a shard that could not read its partition. Requests are refused for a while, so that retrying clients
+// do not cause it to be read again and again.
 func (s *shard) loadFailed(at int64, err error) {
 	stopped := errors.Is(err, errStopped)
 	if !stopped {

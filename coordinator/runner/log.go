@@ -8,15 +8,15 @@ import (
 // Log is a partition of __consumer_offsets as its shard needs it. The shard calls it from one goroutine.
 type Log interface {
 	// Replay calls visit for every record and transaction marker from the log start to the high watermark, in order, and
-	// stops at its first error. What an entry holds is good until visit returns. It blocks on the disk, until ctx ends.
+	// stops at its first error. An entry is valid until visit returns. It blocks on the disk, until ctx ends.
 	Replay(ctx context.Context, visit func(Entry) error) error
 
-	// Append appends one batch of records, all or none, with the given timestamp (ms since 1970). When it returns nil they
-	// are in the log and neither durable nor visible: that is for Pending. It may wait for room, until ctx ends. Errors
-	// are those that package coordinator has for what clients are told; [ErrEnded] with them when the log takes no more.
+	// Append appends one batch of records, all or none, with the given timestamp (ms since 1970). When it returns nil
+	// they are in the log but neither durable nor visible: Pending reports that. It may wait for room, until ctx ends.
+	// Errors are those of package coordinator for clients, joined with [ErrEnded] when the log accepts no more.
 	Append(ctx context.Context, ms int64, records []KeyValue) (Pending, error)
 
-	// MaxBatchBytes is the largest batch that Append takes, headers and all.
+	// MaxBatchBytes is the largest batch that Append accepts, including headers.
 	MaxBatchBytes() int
 
 	// Empty reports whether there is nothing to replay.
@@ -29,23 +29,23 @@ type Log interface {
 	Trim(offset int64) error
 }
 
-// ErrEnded says that a log takes no more records: it was closed, deleted or given away, or its disk has failed. Its shard
-// ends; a new one starts when the next request comes.
+// ErrEnded says that a log accepts no more records: it was closed, deleted or given away, or its disk has failed. Its
+// shard ends; a new one starts with the next request.
 var ErrEnded = errors.New("the log has ended")
 
-// Pending is records that are in a log and perhaps not yet durable.
+// Pending is a set of records that are in a log but perhaps not yet durable.
 type Pending interface {
 	// Done is closed when the records are durable and visible, or when that failed.
 	Done() <-chan struct{}
 
-	// Err says which, once Done is closed.
+	// Err returns the failure, or nil, once Done is closed.
 	Err() error
 }
 
 // KeyValue is a record. A nil value is a tombstone.
 type KeyValue struct{ Key, Value []byte }
 
-// Entry is what a log holds at an offset: a record, or the end of a transaction.
+// Entry is the content of a log at an offset: a record, or the end of a transaction.
 type Entry struct {
 	Offset     int64
 	Key, Value []byte
@@ -56,7 +56,7 @@ type Entry struct {
 // Marker is the end of a transaction.
 type Marker int8
 
-// What an [Entry] is.
+// The kinds of an [Entry].
 const (
 	NoMarker     Marker = 0 // a record
 	CommitMarker Marker = 1

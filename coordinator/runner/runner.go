@@ -14,30 +14,31 @@ import (
 
 // Options are the settings of a [Runner].
 type Options struct {
-	// Partitions is how many partitions the offsets topic has now; 0: there is no such topic. It must be set.
+	// Partitions returns the current number of partitions of the offsets topic, 0 if there is no such topic. It must be
+	// set.
 	Partitions func() int32
 
-	// Open returns the log of a partition that is led here. The errors are those that package coordinator has for what
-	// clients are told. It must be set.
+	// Open returns the log of a partition that is led here. The errors are those of package coordinator for clients. It
+	// must be set.
 	Open func(partition int32) (Log, error)
 
-	// Groups is the settings of the groups. NewID may be left out: random UUIDs.
+	// Groups holds the settings of the groups. NewID may be nil for random UUIDs.
 	Groups coordinator.Config
 
 	// AppendTimeout is how long an append may wait for room (offsets.commit.timeout.ms). The default is 5 s.
 	AppendTimeout time.Duration
 
-	// CheckpointBytes is how many bytes of records, as keys and values, a start may read, roughly; twice of what the shard
-	// holds if that is more. The default is 32 MiB.
+	// CheckpointBytes is roughly how many bytes of records, as keys and values, a start may read; twice the shard's state
+	// if that is more. The default is 32 MiB.
 	CheckpointBytes int64
 
-	// RetryLoad is how long a shard whose load failed is left alone. The default is 10 s.
+	// RetryLoad is how long a shard whose load failed is not retried. The default is 10 s.
 	RetryLoad time.Duration
 
 	// Loaders is how many shards may read their partitions at the same time. The default is 2.
 	Loaders int
 
-	// Now is the clock; nil is time.Now. It must run as fast as real time does, for timers do. Sessions follow its
+	// Now is the clock; nil is time.Now. It must run at the speed of real time, as timers do. Sessions follow its
 	// monotonic reading, if it has one, so that setting the clock ends none.
 	Now func() time.Time
 
@@ -67,7 +68,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// newUUID is a random UUID of version 4, as text.
+// newUUID returns a random UUID of version 4, as text.
 func newUUID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -80,7 +81,7 @@ func newUUID() string {
 type Runner struct {
 	options Options
 	began   time.Time
-	loading chan struct{} // has a value for each shard that reads its partition
+	loading chan struct{} // holds a token for each shard that is reading its partition
 
 	mu struct {
 		sync.Mutex
@@ -98,7 +99,7 @@ func New(o Options) *Runner {
 	return r
 }
 
-// Call is a request that waits for its answer.
+// Call is a submitted request.
 type Call struct {
 	request coordinator.Request
 	done    chan struct{}
@@ -108,7 +109,7 @@ type Call struct {
 // Done is closed when there is an answer. That may take as long as a rebalance.
 func (c *Call) Done() <-chan struct{} { return c.done }
 
-// Answer is what the request is answered with, once Done is closed.
+// Answer returns the answer to the request, once Done is closed.
 func (c *Call) Answer() coordinator.Answer { return c.answer }
 
 func answered(a coordinator.Answer) *Call {
@@ -117,10 +118,10 @@ func answered(a coordinator.Answer) *Call {
 	return c
 }
 
-// Submit hands a request to the shard of its group and does not wait. Requests of one group are taken in the order of the
-// calls. The answer never tells of anything that a crash could undo. Whether a shard takes a request or not, the call ends:
-// with coordinator.ErrLoading while the shard reads its partition, with ErrNotAvailable when there is no offsets topic or
-// the runner closes, with ErrNotCoordinator when the partition is not led here or its log ended.
+// Submit hands a request to the shard of its group and does not wait. Requests of one group are handled in the order of
+// the calls. The answer never reveals anything that a crash could undo. The call always ends: with coordinator.ErrLoading
+// while the shard reads its partition, with ErrNotAvailable when there is no offsets topic or the runner closes, with
+// ErrNotCoordinator when the partition is not led here or its log ended.
 func (r *Runner) Submit(req coordinator.Request) *Call {
 	s, err := r.shardOf(req.GroupID())
 	if err != nil {
@@ -129,20 +130,20 @@ func (r *Runner) Submit(req coordinator.Request) *Call {
 	return s.submit(req)
 }
 
-// Start makes sure that the shard of a group runs or is about to, so that requests that come next find it loaded. It does
-// not wait. Errors are those of [Runner.Submit], but for ErrLoading.
+// Start makes sure that the shard of a group is running or starting, so that later requests find it loaded. It does not
+// wait. Errors are those of [Runner.Submit], except ErrLoading.
 func (r *Runner) Start(group string) error {
 	_, err := r.shardOf(group)
 	return err
 }
 
-// StartAll starts the shards of all partitions that hold anything: their members' sessions and their offsets' retention go
-// on whether anybody asks or not. Others start when they are needed.
+// StartAll starts the shards of all partitions that hold anything: sessions and the retention of offsets continue even
+// without requests. Other shards start when they are needed.
 func (r *Runner) StartAll() {
 	for p := range r.options.Partitions() {
 		log, err := r.options.Open(p)
 		if err == nil && !log.Empty() {
-			_, _ = r.shard(p) // whoever asks for it is told why it does not start
+			_, _ = r.shard(p) // a request for the partition gets the error
 		}
 	}
 }
@@ -155,7 +156,7 @@ func (r *Runner) shardOf(group string) (*shard, error) {
 	return r.shard(coordinator.PartitionFor(group, n))
 }
 
-// shard returns the shard of a partition, started if there was none.
+// shard returns the shard of a partition, and starts it if there is none.
 func (r *Runner) shard(partition int32) (*shard, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,7 +167,7 @@ func (r *Runner) shard(partition int32) (*shard, error) {
 		if !old.finished() {
 			return old, nil
 		}
-		<-old.ended // it is about to
+		<-old.ended // it is ending
 	}
 	log, err := r.options.Open(partition)
 	if err != nil {
@@ -178,7 +179,7 @@ func (r *Runner) shard(partition int32) (*shard, error) {
 	return s, nil
 }
 
-// running is the shards that there are, in the order of partitions.
+// running returns the existing shards, in the order of partitions.
 func (r *Runner) running() []*shard {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -208,7 +209,7 @@ func (r *Runner) List(ctx context.Context) *coordinator.Listing {
 		if errors.Is(l.Err, coordinator.ErrLoading) {
 			return &coordinator.Listing{Err: l.Err}
 		}
-		all.Groups = append(all.Groups, l.Groups...) // a shard that failed coordinates nothing
+		all.Groups = append(all.Groups, l.Groups...) // a failed shard coordinates nothing
 	}
 	slices.SortFunc(all.Groups, func(a, b coordinator.ListedGroup) int {
 		if a.Group < b.Group {
@@ -219,15 +220,15 @@ func (r *Runner) List(ctx context.Context) *coordinator.Listing {
 	return all
 }
 
-// TopicsDeleted has every shard remove the offsets of topics that are gone. It does not wait.
+// TopicsDeleted makes every shard remove the offsets of deleted topics. It does not wait.
 func (r *Runner) TopicsDeleted() {
 	for _, s := range r.running() {
 		s.submit(&coordinator.TopicGone{})
 	}
 }
 
-// Close ends all shards. What is parked is answered with coordinator.ErrNotAvailable; what was appended is waited for until
-// ctx ends. When it returns no goroutine of the runner is left.
+// Close ends all shards. Parked requests are answered with coordinator.ErrNotAvailable; appended records are waited for
+// until ctx ends. When it returns no goroutine of the runner is left.
 func (r *Runner) Close(ctx context.Context) error {
 	r.mu.Lock()
 	r.mu.closed = true

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-io/tidemark/coordinator/records"
 )
 
-// shard is one partition and the goroutine that has it.
+// shard is one partition and the goroutine that serves it.
 type shard struct {
 	runner    *Runner
 	partition int32
@@ -21,7 +21,7 @@ type shard struct {
 
 	life   context.Context // ends when nothing is waited for any more
 	giveUp context.CancelFunc
-	news   chan struct{} // has a value after something was queued or the shard stops
+	news   chan struct{} // signals that something was queued or that the shard stops
 	ended  chan struct{} // closed when the goroutine has ended
 
 	mu struct {
@@ -29,10 +29,10 @@ type shard struct {
 		state state
 		why   error // of refusing, unless the state is ready
 		queue []*Call
-		until time.Time // a failed shard is left alone until then
+		until time.Time // a failed shard is not retried before
 	}
 
-	// The goroutine's.
+	// Owned by the goroutine.
 	groups  *coordinator.Shard
 	waiting map[coordinator.Ticket]*Call
 	ticket  coordinator.Ticket
@@ -53,11 +53,11 @@ const (
 	over     state = 3
 )
 
-// flight is records that are not durable yet and the replies that rest on them.
+// flight is a set of records that are not durable yet, and the replies that depend on them.
 type flight struct {
 	pending Pending
 	replies []coordinator.Reply
-	then    func() // once they are; may be nil
+	then    func() // called once they are durable; may be nil
 }
 
 func newShard(r *Runner, partition int32, log Log) *shard {
@@ -74,7 +74,7 @@ func newShard(r *Runner, partition int32, log Log) *shard {
 	return s
 }
 
-// submit queues a request, or answers it at once when the shard takes none.
+// submit queues a request, or answers it at once when the shard accepts none.
 func (s *shard) submit(req coordinator.Request) *Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,14 +104,14 @@ func (s *shard) stop(why error) {
 	s.wake()
 }
 
-// finished reports whether another shard may take this one's place.
+// finished reports whether another shard may replace this one.
 func (s *shard) finished() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.state == over && !s.runner.options.Now().Before(s.mu.until)
 }
 
-// take empties the queue. It reports whether the shard stops.
+// take empties the queue. It reports whether the shard is to stop.
 func (s *shard) take() (calls []*Call, stop bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ func (s *shard) take() (calls []*Call, stop bool) {
 	return calls, s.mu.state >= stopping
 }
 
-// run is the life of a shard.
+// run is the shard's goroutine.
 func (s *shard) run() {
 	defer close(s.ended)
 	defer s.giveUp()
@@ -136,8 +136,7 @@ func (s *shard) run() {
 	s.finish(err)
 }
 
-// guarded is serve. A fault of the groups' logic ends the shard and not the server; the next one begins with what is in the
-// log.
+// guarded runs serve. A panic in the groups' logic ends the shard and not the server; the next shard starts from the log.
 func (s *shard) guarded() (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -147,8 +146,8 @@ func (s *shard) guarded() (err error) {
 	return s.serve()
 }
 
-// nowMs is the time as the state machine has it: of the wall clock when the runner was made, and from there on even. It
-// tells the machine how far the wall clock has gone its own way.
+// nowMs returns the time for the state machine: the wall clock when the runner was made, continued monotonically. It also
+// tells the machine how far the wall clock has moved away.
 func (s *shard) nowMs() int64 {
 	wall := s.runner.options.Now()
 	even := s.runner.began.UnixMilli() + wall.Sub(s.runner.began).Milliseconds()
@@ -156,7 +155,7 @@ func (s *shard) nowMs() int64 {
 	return even
 }
 
-// serve takes requests and the time until the shard stops, or its log ends, which is the error.
+// serve handles requests and timers until the shard stops, or its log ends, which is the error.
 func (s *shard) serve() error {
 	for {
 		s.arm()
@@ -184,8 +183,8 @@ func (s *shard) serve() error {
 	}
 }
 
-// handle hands requests to the groups, in order. All of them wait from the start, so that finish answers those that were not
-// reached, whatever ended the shard before.
+// handle passes requests to the groups, in order. All of them count as waiting from the start, so that finish answers
+// those that were not reached, whatever ended the shard before.
 func (s *shard) handle(calls []*Call) error {
 	first := s.ticket + 1
 	for _, c := range calls {
@@ -200,7 +199,7 @@ func (s *shard) handle(calls []*Call) error {
 	return nil
 }
 
-// arm sets the timer to the next deadline of the groups; without one it does not run.
+// arm sets the timer to the groups' next deadline, if there is one.
 func (s *shard) arm() {
 	at, ok := s.groups.Next()
 	if !ok {
@@ -223,8 +222,8 @@ func (s *shard) tick() error {
 	}
 }
 
-// advance appends what an output wants and gives its replies out, now or when they may be. The error is that the log has
-// ended.
+// advance appends the records of an output and releases its replies, now or when they may be sent. The error is that the
+// log has ended.
 func (s *shard) advance(out *coordinator.Output) error {
 	if len(out.Records) == 0 {
 		s.release(out.Settle(nil))
@@ -243,7 +242,7 @@ func (s *shard) advance(out *coordinator.Output) error {
 	return nil
 }
 
-// clientError is what of an error clients are told.
+// clientError returns the part of an error that clients may see.
 func clientError(err error) error {
 	if errors.Is(err, records.ErrTooLong) {
 		return coordinator.ErrRecordTooLarge
@@ -251,7 +250,7 @@ func clientError(err error) error {
 	return err
 }
 
-// release gives replies out when everything that was appended before them is durable.
+// release sends replies when everything appended before them is durable.
 func (s *shard) release(replies []coordinator.Reply) {
 	if n := len(s.flying); n > 0 {
 		s.flying[n-1].replies = append(s.flying[n-1].replies, replies...)
@@ -278,8 +277,8 @@ func (s *shard) landing() <-chan struct{} {
 	return s.flying[0].pending.Done()
 }
 
-// land gives out the replies that rested on the oldest records in flight. The error is that they are not durable, and then
-// nobody knows what is in the log.
+// land releases the replies that depended on the oldest records in flight. An error says that they are not durable, and
+// then the content of the log is unknown.
 func (s *shard) land() error {
 	f := s.flying[0]
 	if err := f.pending.Err(); err != nil {
@@ -294,7 +293,7 @@ func (s *shard) land() error {
 	return nil
 }
 
-// batchOverhead is what a batch and each of its records take beyond keys and values, at most.
+// Upper bounds, in bytes, of what a batch and each of its records take beyond keys and values.
 const (
 	batchOverhead  = 61
 	recordOverhead = 32
@@ -312,8 +311,8 @@ func (s *shard) append(rs []coordinator.Record) (Pending, error) {
 	})
 }
 
-// appendPairs appends keys and values, in as many batches as it takes, up to an error that comes with one. The pending is that of
-// the last batch. With an error some may be in the log all the same, if they were more than one batch holds.
+// appendPairs appends keys and values, in as many batches as necessary, up to an error that comes with one. The pending
+// is that of the last batch. After an error some may be in the log, if they did not fit one batch.
 func (s *shard) appendPairs(pairs iter.Seq2[KeyValue, error]) (Pending, error) {
 	ctx, cancel := context.WithTimeout(s.life, s.runner.options.AppendTimeout)
 	defer cancel()
@@ -348,19 +347,19 @@ func (s *shard) appendPairs(pairs iter.Seq2[KeyValue, error]) (Pending, error) {
 	return last, flush()
 }
 
-// refuseAll answers requests that were not taken.
+// refuseAll answers requests that were not handled.
 func refuseAll(calls []*Call, err error) {
 	for _, c := range calls {
 		c.refuse(err)
 	}
 }
 
-// finish answers everything that waits and ends the shard. What is in flight is waited for, unless the log failed.
+// finish answers everything that waits and ends the shard. Records in flight are waited for, unless the log failed.
 func (s *shard) finish(failed error) {
 	why := coordinator.ErrNotAvailable
 	if failed != nil {
 		why = coordinator.ErrNotCoordinator
-		refuseAll(s.leave(), why) // before anything is answered: whoever asks again because of the answer finds the next shard
+		refuseAll(s.leave(), why) // before anything is answered: a client that retries because of the answer finds the next shard
 	}
 	s.release(s.groups.Abandon(why))
 	for failed == nil && len(s.flying) > 0 {
@@ -371,14 +370,14 @@ func (s *shard) finish(failed error) {
 			failed = context.Cause(s.life)
 		}
 	}
-	for _, c := range s.waiting { // their answers rest on what may not be there
+	for _, c := range s.waiting { // their answers depend on records that may be lost
 		c.refuse(coordinator.ErrNotCoordinator)
 	}
 	refuseAll(s.leave(), why)
 }
 
 // leave makes way for another shard, which waits until this one's goroutine has ended. It returns the requests that were
-// not taken.
+// not handled.
 func (s *shard) leave() []*Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// unknownRecords are the newest values of records whose types are not known here, by key, as compaction would leave them: a newer
-// version wrote them, or a Kafka broker, and will want them back.
+// unknownRecords are the newest values of records of unknown types, by key, as compaction would keep them: a newer
+// version or a Kafka broker wrote them, and will need them again.
 type unknownRecords map[string][]byte
 
-// note takes in a record of the partition.
+// note adds a record of the partition.
 func (u *unknownRecords) note(e Entry) {
 	if e.Value == nil {
 		delete(*u, string(e.Key))
@@ -23,7 +23,7 @@ func (u *unknownRecords) note(e Entry) {
 	(*u)[string(e.Key)] = bytes.Clone(e.Value)
 }
 
-// pairs yields them in the order of the keys.
+// pairs yields the records in the order of their keys.
 func (u unknownRecords) pairs() iter.Seq2[KeyValue, error] {
 	return func(yield func(KeyValue, error) bool) {
 		for _, key := range slices.Sorted(maps.Keys(u)) {
