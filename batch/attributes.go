@@ -34,8 +34,8 @@ func (c Codec) String() string {
 // Valid reports whether c is one of the five codecs of the format.
 func (c Codec) Valid() bool { return c >= None && c <= Zstd }
 
-// ParseCodec returns the codec with Kafka's name for it. Besides the names of [Codec.String] it knows "uncompressed",
-// which the topic setting compression.type uses for none. The setting's "producer" is no codec: it means that the
+// ParseCodec returns the codec with Kafka's name for it. Besides the names of [Codec.String] it accepts "uncompressed",
+// which the topic setting compression.type uses for none. The setting's "producer" is not a codec: it means that the
 // batch's own is kept. Any other name is an [*UnknownCodecError].
 func ParseCodec(name string) (Codec, error) {
 	switch name {
@@ -53,7 +53,7 @@ func ParseCodec(name string) (Codec, error) {
 	return None, &UnknownCodecError{Name: name}
 }
 
-// TimestampType says what the timestamps of a batch are. The numbers are the bit in the attributes.
+// TimestampType says what the timestamps of a batch mean. The numbers are the bit in the attributes.
 type TimestampType int8
 
 const (
@@ -74,13 +74,13 @@ func (t TimestampType) String() string {
 // Attributes are the flags of a batch; format.go draws them.
 type Attributes int16
 
-// Codec returns the codec of the records. It may be one that the format does not know: see [Codec.Valid].
+// Codec returns the codec of the records. It may be one that the format does not have: see [Codec.Valid].
 func (a Attributes) Codec() Codec { return Codec(a & codecMask) }
 
 // LogAppendTime reports whether every record carries the log's append time instead of its own timestamp.
 func (a Attributes) LogAppendTime() bool { return a&attrLogAppendTime != 0 }
 
-// TimestampType returns what [Attributes.LogAppendTime] says as a type.
+// TimestampType returns [Attributes.LogAppendTime] as a type.
 func (a Attributes) TimestampType() TimestampType { return TimestampType(a & attrLogAppendTime >> 3) }
 
 // Transactional reports whether the batch is part of a transaction.

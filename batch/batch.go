@@ -6,8 +6,8 @@ import (
 )
 
 // Batch is a view of exactly one whole batch: its length is [HeaderSize] or more and equals 12 plus the length field.
-// [Next], [Builder.Build], [EndMarker] and [Validate] make such slices; a Batch made by conversion must hold to it, or
-// methods panic for lack of bytes.
+// [Next], [Builder.Build], [EndMarker] and [Validate] make such slices; a Batch made by conversion must obey the same
+// rule, or methods panic.
 //
 // The methods read and write the slice itself. They allocate nothing and are as safe for concurrent use as a slice is:
 // any number of readers, or one writer.
@@ -16,7 +16,7 @@ type Batch []byte
 // Size returns the number of bytes of the batch, header included.
 func (b Batch) Size() int { return len(b) }
 
-// BaseOffset returns the offset of the first record the batch was made with.
+// BaseOffset returns the offset of the first record that the batch was built with.
 func (b Batch) BaseOffset() int64 { return int64(binary.BigEndian.Uint64(b[posBaseOffset:])) }
 
 // SetBaseOffset writes the base offset. The checksum does not cover it.
@@ -57,8 +57,8 @@ func (b Batch) LastOffset() int64 { return b.BaseOffset() + int64(b.LastOffsetDe
 // NextOffset returns the offset after the batch.
 func (b Batch) NextOffset() int64 { return b.LastOffset() + 1 }
 
-// BaseTimestamp returns what the records' timestamp deltas are relative to: the first record's timestamp, or the delete
-// horizon when [Attributes.HasDeleteHorizon] is set, or -1 in an empty batch.
+// BaseTimestamp returns the base of the records' timestamp deltas: the first record's timestamp, or the delete horizon
+// when [Attributes.HasDeleteHorizon] is set, or -1 in an empty batch.
 func (b Batch) BaseTimestamp() int64 { return int64(binary.BigEndian.Uint64(b[posBaseTimestamp:])) }
 
 // MaxTimestamp returns the largest record timestamp, or the append time of a LogAppendTime batch.
@@ -94,15 +94,15 @@ func (b Batch) VerifyCRC() error {
 	return nil
 }
 
-// StampAppendTime makes the batch one of [LogAppendTime]: it sets the flag, writes ms as the max timestamp and recomputes the
-// checksum. Attribute bits that the format does not define are dropped. The records are not touched; readers
-// take the max timestamp for each of them. When the batch says all that already, nothing is written.
+// StampAppendTime makes the batch one of [LogAppendTime]: it sets the flag, writes ms as the max timestamp and recomputes
+// the checksum. Attribute bits that the format does not define are dropped. The records are not touched; readers use the
+// max timestamp for each of them. If the batch is in that state already, nothing is written.
 //
 // The new checksum vouches for whatever bytes are there: verify the old one first.
 func (b Batch) StampAppendTime(ms int64) { b.stampTimestamps(LogAppendTime, ms) }
 
-// StampMaxTimestamp makes the batch one of [CreateTime] whose largest record timestamp is ms, and otherwise does what
-// [Batch.StampAppendTime] does. It is for a batch whose header and records disagree.
+// StampMaxTimestamp makes the batch one of [CreateTime] whose largest record timestamp is ms, and otherwise works like
+// [Batch.StampAppendTime]. It is for a batch whose header and records disagree.
 func (b Batch) StampMaxTimestamp(ms int64) { b.stampTimestamps(CreateTime, ms) }
 
 func (b Batch) stampTimestamps(t TimestampType, ms int64) {

@@ -32,7 +32,7 @@ type BuilderOptions struct {
 	HasDeleteHorizon bool
 	DeleteHorizon    int64
 
-	// LastOffsetDelta is the least last offset delta to write. Compaction keeps it when it removes the last records, so
+	// LastOffsetDelta is the minimum last offset delta to write. Compaction keeps it when it removes the last records, so
 	// that the batch still covers its offsets and sequences.
 	LastOffsetDelta int32
 }
@@ -62,16 +62,16 @@ func (h Header) BuilderOptions() BuilderOptions {
 	return o
 }
 
-// ErrEmpty is the error of [Builder.Build] when no record was added. What compaction leaves is made by [RetainEmpty].
+// ErrEmpty is the error of [Builder.Build] when no record was added. [RetainEmpty] makes the empty batches of compaction.
 var ErrEmpty = errors.New("batch: no record was added")
 
-// Builder encodes records into a batch, and compresses them as they come. The first thing that goes wrong sticks and is
-// returned by Build; adding goes on being safe. A Builder is for one goroutine.
+// Builder encodes records into a batch, and compresses them as they come. The first error sticks and is returned by
+// Build; further adds do nothing. A Builder is for one goroutine.
 type Builder struct {
 	options BuilderOptions
 	buf     []byte  // room for the header, then the payload as far as it is encoded
 	pending []byte  // records that are not compressed yet
-	enc     encoder // nil when nothing is to be compressed
+	enc     encoder // nil without compression
 	count   int32
 	last    int64 // offset of the last record added
 	baseTS  int64
@@ -107,7 +107,7 @@ func (b *Builder) Reset(o BuilderOptions) {
 // Count returns the number of records added.
 func (b *Builder) Count() int { return int(b.count) }
 
-// Size returns the bytes of the batch so far, header included. The last records count as they are, before compression.
+// Size returns the bytes of the batch so far, header included. The last records are counted before compression.
 func (b *Builder) Size() int { return len(b.buf) + len(b.pending) }
 
 // Add adds a record at the offset after the last one, the first at the base offset. The timestamp is in ms. A nil key,
@@ -116,8 +116,8 @@ func (b *Builder) Add(timestamp int64, key, value []byte, headers ...RecordHeade
 	b.AddAt(b.last+1, timestamp, key, value, headers...)
 }
 
-// AddAt adds a record at the given offset, which must be above that of the record before and within 2147483647 of the
-// base offset. Otherwise it is [Builder.Add].
+// AddAt is [Builder.Add] with a given offset, which must be above that of the record before and within 2147483647 of the
+// base offset.
 func (b *Builder) AddAt(offset, timestamp int64, key, value []byte, headers ...RecordHeader) {
 	delta := offset - b.options.BaseOffset
 	switch {
@@ -162,13 +162,13 @@ func (b *Builder) flush() {
 	b.pending = b.pending[:copy(b.pending, left)]
 }
 
-// Build returns the batch. It is the caller's own: the builder keeps no reference to its bytes. The builder must be
-// Reset before it is used again. Errors are [ErrEmpty], [ErrBuilt], [*LevelError], [*UnknownCodecError] and what an Add
-// failed with.
+// Build returns the batch. It belongs to the caller: the builder keeps no reference to its bytes. The builder must be
+// Reset before it is used again. Errors are [ErrEmpty], [ErrBuilt], [*LevelError], [*UnknownCodecError] and the first
+// error of an Add.
 func (b *Builder) Build() (Batch, error) { return b.AppendTo(nil) }
 
-// AppendTo appends the encoded batch to dst and returns the batch alone; it shares dst's memory when that had room. Otherwise
-// it is [Builder.Build].
+// AppendTo is [Builder.Build] into the memory of dst: it appends the encoded batch to dst and returns the batch alone,
+// which shares dst's memory if that had room.
 func (b *Builder) AppendTo(dst []byte) (Batch, error) {
 	if b.err == nil && b.count == 0 {
 		return nil, ErrEmpty

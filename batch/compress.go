@@ -16,10 +16,10 @@ type encoder interface {
 	// write appends some of p, compressed, to dst and returns what is left of p for the next call.
 	write(dst, p []byte) (out, left []byte, err error)
 
-	// finish compresses the last of p, ends the payload, and gives the encoder back.
+	// finish compresses the last of p, ends the payload, and releases the encoder.
 	finish(dst, p []byte) ([]byte, error)
 
-	// enough is from how many bytes on write should be called.
+	// enough is the number of pending bytes from which write should be called.
 	enough() int
 }
 
@@ -135,8 +135,8 @@ type zstdEncoder struct {
 	z         *zstd.Encoder
 }
 
-// zstdWhole is up to how many bytes are compressed at once, as a frame that says how many there are. Longer records
-// become one frame that does not say it. It is also the window of the latter.
+// zstdWhole is the largest number of bytes that are compressed at once, as a frame with a content size. Longer records
+// become one frame without it. It is also the window of the latter.
 const zstdWhole = 1 << 20
 
 // idleZstd holds idle zstd encoders by the library's speed.
@@ -238,7 +238,7 @@ var (
 	idleLZ4HC = sync.Pool{New: func() any { return new(lz4.CompressorHC) }}
 )
 
-// lz4FastLevel is the level that Kafka's library takes for its fast compressor; every other is high compression, which
+// lz4FastLevel is the level that Kafka's library uses for its fast compressor; every other is high compression, which
 // doubles its searches from level to level.
 const lz4FastLevel = 9
 

@@ -20,8 +20,8 @@ const (
 	controlMarkerSize = 6
 )
 
-// ControlType is what a control record says. The numbers are part of the format. Types other than Abort and Commit stand
-// in the metadata log of Kafka itself, or are unknown; they take an offset and change no transaction.
+// ControlType is the kind of a control record. The numbers are part of the format. Types other than Abort and Commit
+// occur in Kafka's own metadata log, or are unknown; they take an offset and change no transaction.
 type ControlType int16
 
 // The end markers of a transaction.
@@ -97,8 +97,8 @@ func checkControlPart(part string, b []byte, needed int) error {
 	return nil
 }
 
-// Control decodes the control record of a control batch. ok is false when the batch is no control batch, or an empty one
-// that compaction left, which says nothing. Errors are [*DecodeError] and those of [ParseControl].
+// Control decodes the control record of a control batch. ok is false when the batch is not a control batch, or an empty
+// one that compaction left. Errors are [*DecodeError] and those of [ParseControl].
 func (b Batch) Control() (c ControlRecord, ok bool, err error) {
 	if !b.Attributes().Control() || b.Count() == 0 {
 		return ControlRecord{}, false, nil
@@ -127,7 +127,7 @@ type EndMarkerOptions struct {
 	Timestamp        int64 // ms
 }
 
-// EndMarker returns the control batch that ends a transaction. The batch is the caller's own.
+// EndMarker returns the control batch that ends a transaction. The batch belongs to the caller.
 func EndMarker(o EndMarkerOptions) Batch {
 	var key [controlKeySize]byte
 	if o.Commit {

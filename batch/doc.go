@@ -1,10 +1,10 @@
-// Package batch is Kafka's record batch, format version 2, as a view over bytes.
+// Package batch reads, builds and validates Kafka record batches of format version 2, as views over bytes.
 //
-// A [Batch] is a byte slice that holds exactly one whole batch. Its methods read and patch header fields where they
-// lie; nothing is copied or allocated. [Next] cuts the first batch from a buffer of several, [Batch.VerifyCRC] compares
-// the checksum, [Batch.Records] walks the records and decompresses them as they are read, under the [Limits] of the
-// caller. [Builder] makes batches, [EndMarker] makes transaction markers, and [Validate] checks what a client sent
-// against the rules that a leader must apply before it appends.
+// A [Batch] is a byte slice that holds exactly one whole batch. Its methods read and patch header fields in place;
+// nothing is copied or allocated. [Next] cuts the first batch from a buffer of several, [Batch.VerifyCRC] compares the
+// checksum, [Batch.Records] walks the records and decompresses them as they are read, within the [Limits] of the caller.
+// [Builder] makes batches, [EndMarker] makes transaction markers, and [Validate] checks what a client sent against the
+// rules that a leader must apply before it appends.
 //
 // The bytes are drawn in format.go. All integers in a batch are big-endian; all timestamps are milliseconds since the
 // Unix epoch, -1 for none; all sizes are bytes.
@@ -17,10 +17,10 @@
 //   - [*DecodeError]: the records do not decompress or do not parse. It wraps [*RecordTooLargeError],
 //     [*DecompressedTooLargeError], [*UnknownCodecError], [*PayloadError] or a description.
 //   - [*ControlSizeError], [*ControlVersionError]: a control record that cannot be understood.
-//   - [*ValidationError]: a client's batch was refused; its Kind says which answer the client gets.
+//   - [*ValidationError]: a client's batch was refused; its Kind determines the client's error code.
 //
-// A batch that does not decode can still be whole: its size and checksum do not depend on its records. A log must keep
-// such a batch and serve its bytes; only whoever asks for the records gets the error.
+// A batch that does not decode can still be intact: its size and checksum do not depend on its records. A log must keep
+// such a batch and serve its bytes; only a reader of the records gets the error.
 //
 // # Memory
 //
@@ -29,5 +29,5 @@
 // the package; no pooled byte is ever reachable after the call that released it, and in builds with the race detector
 // released buffers are overwritten so that a breach shows.
 //
-// The package imports the standard library and the compression codecs only: it knows no file, no network and no clock.
+// The package imports only the standard library and the compression codecs: it uses no file, no network and no clock.
 package batch

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// FormatError says that bytes are no batch, or that a header contradicts itself.
+// FormatError says that bytes are not a batch, or that a header contradicts itself.
 type FormatError struct {
 	Field string // the field of format.go that is wrong
 	Found int64  // its value
@@ -30,7 +30,7 @@ func (e *MagicError) Error() string {
 	return fmt.Sprintf("batch: format version is %d, only %d is supported", e.Magic, Magic)
 }
 
-// CRCError says that the bytes of a batch are not those that its checksum was made for.
+// CRCError says that the bytes of a batch do not match its checksum.
 type CRCError struct {
 	Stored   uint32 // in the header
 	Computed uint32 // from the bytes
@@ -40,7 +40,7 @@ func (e *CRCError) Error() string {
 	return fmt.Sprintf("batch: checksum is %08x, the bytes give %08x", e.Stored, e.Computed)
 }
 
-// DecodeError says that the records of a batch cannot be read from Index on. The batch itself may well be what its
+// DecodeError says that the records of a batch cannot be read from Index on. The batch itself may be exactly what its
 // producer sent: its checksum covers the compressed bytes.
 type DecodeError struct {
 	BaseOffset int64 // of the batch
@@ -89,5 +89,5 @@ func (e *UnknownCodecError) Error() string {
 	return fmt.Sprintf("batch: unknown compression codec %d, want 0 to 4", int8(e.ID))
 }
 
-// inner returns the text of an error that stands inside another of this package, without naming the package again.
+// inner returns the text of an error that is nested in another of this package, without repeating the package's name.
 func inner(err error) string { return strings.TrimPrefix(err.Error(), "batch: ") }

@@ -15,9 +15,9 @@ package batch
 //	     | int64       | int64    |int16   | int32    | int32  | compression  |
 //	   --+-------------+----------+--------+----------+--------+---------...--+
 //
-// batch length counts the bytes after itself, so a batch has 12 + length bytes and length is at least 49. The checksum
-// is CRC-32C over [21, 12+length): everything after itself. What stands before it, base offset, length, leader epoch and
-// magic, can be patched without touching it; that is why they stand before it.
+// batch length counts the bytes after itself, so a batch has 12 + length bytes and length is at least 49. The checksum is
+// CRC-32C over [21, 12+length): everything after itself. The fields before it, base offset, length, leader epoch and
+// magic, can therefore be patched without touching it.
 //
 // The attributes:
 //
@@ -34,8 +34,8 @@ package batch
 // Max offset and max sequence follow from last offset delta, which compaction keeps when it removes records; then it is
 // larger than record count - 1, and record count may be 0 with no records at all.
 //
-// The records, when codec is none, stand one after another. Varints are little-endian base 128 of the zigzag value
-// (varint.go): int32 in at most 5 bytes, int64 in at most 10.
+// Records that are not compressed follow one another. Varints are little-endian base 128 of the zigzag value (varint.go):
+// int32 in at most 5 bytes, int64 in at most 10.
 //
 //	+--------+-----+-----------+---------+--------+-----+--------+-------+---------+---------------------...--+
 //	| length | 0   | timestamp | offset  | key    | key | value  | value | header  | per header:              |
@@ -66,7 +66,7 @@ const (
 	// Magic is the format version of every [Batch].
 	Magic = 2
 
-	// lengthOverhead is what the length field does not count: the base offset and itself.
+	// lengthOverhead is what the length field does not count: the base offset and the field itself.
 	lengthOverhead = 12
 
 	// framingSize is how much of any batch, of any version, must be there to know its size and version.

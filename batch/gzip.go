@@ -52,7 +52,7 @@ func readMore(r io.Reader, dst []byte) ([]byte, error) {
 	}
 }
 
-// endIsTruncation is for the end of a payload where it may not end.
+// endIsTruncation converts the end of a payload where it must not end to an error.
 func endIsTruncation(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errTruncated

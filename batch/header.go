@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// Header is the header of a batch as a value, for those who read it before the rest or without it.
+// Header is the header of a batch as a value, for use without the rest of the batch.
 type Header struct {
 	BaseOffset      int64
 	Length          int32 // bytes after this field
@@ -23,10 +23,10 @@ type Header struct {
 	Count           int32
 }
 
-// ParseHeader decodes the header at the start of b, which must hold [HeaderSize] bytes but need not hold the records.
-// It checks what it takes to know where the batch ends, and no more: the length is plausible and the version is 2.
-// [Header.Check] holds the other fields against each other. Errors are [io.ErrUnexpectedEOF] when b is too short,
-// [*FormatError], and [*MagicError] for another version.
+// ParseHeader decodes the header at the start of b, which must hold [HeaderSize] bytes but need not hold the records. It
+// checks only what is needed to find the end of the batch: the length is plausible and the version is 2. [Header.Check]
+// checks the other fields. Errors are [io.ErrUnexpectedEOF] when b is too short, [*FormatError], and [*MagicError] for
+// another version.
 func ParseHeader(b []byte) (Header, error) {
 	if _, err := frame(b); err != nil {
 		return Header{}, err
@@ -95,9 +95,9 @@ func (h Header) IsControl() bool { return h.Attributes.Control() }
 // IsTransactional reports whether the batch is part of a transaction.
 func (h Header) IsTransactional() bool { return h.Attributes.Transactional() }
 
-// Check holds the fields against each other as every batch of a log must satisfy them, whoever wrote it: the offsets
-// are not negative and do not overflow, the count is not negative, and only a batch without payload has no records. It
-// says nothing about the checksum or the records. The error is a [*FormatError].
+// Check checks the consistency that every batch of a log must have, whoever wrote it: the offsets are not negative and do
+// not overflow, the count is not negative, and only a batch without payload has no records. It does not check the
+// checksum or the records. The error is a [*FormatError].
 func (h Header) Check() error {
 	switch {
 	case h.BaseOffset < 0:
@@ -119,9 +119,9 @@ func (h Header) Check() error {
 // Next cuts the first batch from buf and returns it with the bytes after it; both alias buf. It looks at nothing but
 // length and version, so that a walk over a log costs a few loads per batch.
 //
-// An empty buf gives [io.EOF]. A batch that is not whole, however little of it is there, gives [io.ErrUnexpectedEOF] and
-// rest is buf. A length below the least possible, or a version that never existed, gives a [*FormatError]: these bytes
-// are no batch, and the next one cannot be found. A whole batch of version 0 or 1 gives a [*MagicError], and rest is
+// An empty buf gives [io.EOF]. A batch that is not complete, however little of it is there, gives [io.ErrUnexpectedEOF]
+// and rest is buf. A length below the minimum, or a version that never existed, gives a [*FormatError]: these bytes are
+// not a batch, and the next one cannot be found. A complete batch of version 0 or 1 gives a [*MagicError], and rest is
 // what follows it.
 func Next(buf []byte) (b Batch, rest []byte, err error) {
 	if len(buf) == 0 {

@@ -2,5 +2,5 @@
 
 package batch
 
-// poison overwrites bytes that nobody may look at any more, in builds with the race detector.
+// poison overwrites bytes that must not be used any more, in builds with the race detector.
 func poison([]byte) {}

@@ -2,7 +2,7 @@
 
 package batch
 
-// poison overwrites bytes that nobody may look at any more, so that whoever does sees that they are wrong.
+// poison overwrites bytes that must not be used any more, so that a use shows.
 func poison(b []byte) {
 	if len(b) > 0 {
 		b[0] = 0xdb

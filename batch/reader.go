@@ -71,8 +71,8 @@ func (r *RecordReader) Record() *Record { return &r.record }
 // Err returns what ended the records early, a [*DecodeError], or nil.
 func (r *RecordReader) Err() error { return r.records.err }
 
-// Close ends the reader and gives its codec back. It may be called more than once. Records obtained before must no
-// longer be used.
+// Close ends the reader and releases its codec. It may be called more than once. Records obtained before must no longer
+// be used.
 func (r *RecordReader) Close() { r.records.close() }
 
 // recordScanner walks raw records: what [RecordReader] and [Validate] share. It builds no value, so that a walk over
@@ -135,7 +135,7 @@ func (s *recordScanner) next() bool {
 	return true
 }
 
-// cut takes the next record's bytes, without its length, off the window.
+// cut takes the next record's bytes, without its length, from the window.
 func (s *recordScanner) cut() ([]byte, error) {
 	size, n := varint32(s.win)
 	for n == 0 {

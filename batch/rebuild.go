@@ -2,9 +2,9 @@ package batch
 
 import "fmt"
 
-// rebuildBatch encodes the records anew with offsets 0, 1, 2 ... and the target codec, and holds the result against the
+// rebuildBatch re-encodes the records with offsets 0, 1, 2 ... and the target codec, and checks the result against the
 // size limits. The batch was inspected: its records are known to decode within the limits. The builder compresses as it
-// goes and the loop stops at the size limit, so that a small batch of large content takes no more memory than a large
+// goes and the loop stops at the size limit, so that a small batch with large content takes no more memory than a large
 // batch.
 func rebuildBatch(b Batch, h *Header, rules *Rules) (Result, error) {
 	o := h.BuilderOptions()

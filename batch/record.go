@@ -30,7 +30,7 @@ type rawRecord struct {
 	headers        []byte // still encoded, and known to be well formed
 }
 
-// What can be wrong with the bytes of a record, after its length.
+// Faults of a record's bytes, after its length.
 var (
 	errRecordShort   = errors.New("the record's length is less than its fields need")
 	errRecordLong    = errors.New("the record's length is more than its fields need")
@@ -146,7 +146,7 @@ func (r *rawRecord) appendHeaders(dst, before []RecordHeader) []RecordHeader {
 	return dst
 }
 
-// bodySize returns what the length of a record will say, or more than [math.MaxInt32] when it cannot say it.
+// bodySize returns the length of a record's body, or more than [math.MaxInt32] when that cannot be encoded.
 func bodySize(timestampDelta int64, offsetDelta int32, key, value []byte, headers []RecordHeader) int64 {
 	size := int64(1 + sizeVarint64(timestampDelta) + sizeVarint32(offsetDelta))
 	size += fieldSize(key) + fieldSize(value) + int64(sizeVarint32(int32(len(headers))))

@@ -5,9 +5,10 @@ import (
 	"math"
 )
 
-// Rules are what a topic and a request say about a produced batch; see [Validate]. [DefaultRules] has Kafka's defaults.
+// Rules are the requirements of a topic and a request for a produced batch; see [Validate]. [DefaultRules] has Kafka's
+// defaults.
 type Rules struct {
-	// MaxMessageBytes is the largest batch in bytes, header included, as it arrives and again when it was rebuilt:
+	// MaxMessageBytes is the largest batch in bytes, header included, as it arrives and again if it was rebuilt:
 	// max.message.bytes. 0 means no limit.
 	MaxMessageBytes int
 
@@ -31,7 +32,7 @@ type Rules struct {
 
 	// BeforeMaxMs and AfterMaxMs are how far a CreateTime record may lie before and after NowMs:
 	// message.timestamp.before.max.ms and message.timestamp.after.max.ms, and on a topic with scheduled delivery the
-	// latter is delivery.max.delay.ms. They mean what they say: with 0 only NowMs itself is accepted.
+	// latter is delivery.max.delay.ms. Zero is not special: only NowMs itself is then accepted.
 	BeforeMaxMs int64
 	AfterMaxMs  int64
 
@@ -51,22 +52,22 @@ type Rules struct {
 	Inspect Inspection
 }
 
-// Inspection says how far [Validate] looks into compressed records.
+// Inspection is how closely [Validate] looks at compressed records.
 type Inspection int8
 
 const (
 	// InspectAll decompresses every batch as a stream and checks each record.
 	InspectAll Inspection = 0
 
-	// InspectHeaders trusts what the header of a compressed batch says about its records, where the rules allow it: not
-	// on a compacted topic, not when the batch must be recompressed, and not when BeforeMaxMs is set. AfterMaxMs is then
-	// checked against the header's max timestamp. A client can so store a payload that does not decompress; every reader
-	// under [Limits] then gets an error for it, and nothing worse. Uncompressed records are always checked.
+	// InspectHeaders trusts the header of a compressed batch about its records, where the rules allow it: not on a
+	// compacted topic, not when the batch must be recompressed, and not when BeforeMaxMs is set. AfterMaxMs is then
+	// checked against the header's max timestamp. A client can thus store a payload that does not decompress; every
+	// reader under [Limits] then gets an error for it, and nothing worse. Uncompressed records are always checked.
 	InspectHeaders Inspection = 1
 )
 
-// DefaultMaxDecompressedBytes is the bound of [Rules.MaxDecompressedBytes] when it is 0. It is 256 times Kafka's default
-// batch size, and a few tenths of a second to decompress.
+// DefaultMaxDecompressedBytes applies when [Rules.MaxDecompressedBytes] is 0. It is 256 times Kafka's default batch size,
+// and takes a few tenths of a second to decompress.
 const DefaultMaxDecompressedBytes = 256 << 20
 
 // DefaultRules returns the rules of a topic with Kafka's default settings, for a request of the newest version at the
@@ -90,17 +91,17 @@ func (r *Rules) limits() Limits {
 	return l
 }
 
-// timestampAllowed reports whether a CreateTime timestamp is in range. No timestamp at all always is. The difference
-// wraps around as Kafka's does: what lies 292 million years back counts as the future.
+// timestampAllowed reports whether a CreateTime timestamp is in range. A missing timestamp always is. The difference
+// wraps around as Kafka's does: a time 292 million years ago counts as the future.
 func (r *Rules) timestampAllowed(ts int64) bool {
 	age := r.NowMs - ts
 	return ts == noTimestamp || age <= r.BeforeMaxMs && -age <= r.AfterMaxMs
 }
 
-// Kind is the class of a [ValidationError]: which answer the client gets.
+// Kind is the class of a [ValidationError], which determines the client's error code.
 type Kind int8
 
-// The kinds, and the Kafka error code that each is answered with.
+// The kinds, each with its Kafka error code.
 const (
 	InvalidRecord          Kind = iota + 1 // INVALID_RECORD (87)
 	Corrupt                                // CORRUPT_MESSAGE (2), which clients retry
@@ -136,7 +137,7 @@ func (k Kind) String() string {
 type ValidationError struct {
 	Kind Kind
 
-	// RecordErrors names the records at fault, in order, where single records are; at most [MaxRecordErrors].
+	// RecordErrors lists the records at fault, in order, if the fault is in single records; at most [MaxRecordErrors].
 	RecordErrors []RecordError
 
 	// Err is the cause: a [*FormatError], [*MagicError], [*CRCError], [*DecodeError] or a description.

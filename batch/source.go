@@ -13,22 +13,22 @@ type decoder interface {
 	// reset starts on a payload, which must stay unchanged until release.
 	reset(payload []byte) error
 
-	// decode appends at least one byte to dst, or returns io.EOF at the end of the payload. budget is how many bytes
-	// the caller will still accept: a decoder that knows before it allocates that there are more may say so with
-	// errBudget; otherwise it may exceed the budget by one block.
+	// decode appends at least one byte to dst, or returns io.EOF at the end of the payload. budget is how many bytes the
+	// caller will still accept: a decoder that knows before allocating that there are more may return errBudget;
+	// otherwise it may exceed the budget by one block.
 	decode(dst []byte, budget int64) ([]byte, error)
 
 	// release forgets the payload and reports whether the decoder is small enough to keep for another.
 	release() bool
 }
 
-// errBudget is a decoder's word for [DecompressedTooLargeError].
+// errBudget becomes a [DecompressedTooLargeError].
 var errBudget = errors.New("more bytes than the limit allows")
 
 // errTruncated says that a payload ends inside something.
 var errTruncated = errors.New("the payload is cut off")
 
-// PayloadError says that a compressed payload is not what its codec can decompress.
+// PayloadError says that a codec cannot decompress a payload.
 type PayloadError struct {
 	Codec Codec
 	Err   error
@@ -54,7 +54,7 @@ type source struct {
 var sources [Zstd + 1]sync.Pool
 
 // maxPooledBuffer is the largest buffer that an idle source keeps. Clients' lz4 frames announce blocks of 4 MiB, however
-// small their batches are: a buffer for these that is not kept costs more, batch by batch, than all the rest of reading.
+// small their batches are: allocating such a buffer for every batch would cost more than everything else in reading.
 const maxPooledBuffer = 8 << 20
 
 func newSource(codec Codec, payload []byte, limit int64) (*source, error) {
@@ -131,7 +131,7 @@ func (s *source) fault(err error) error {
 	return &PayloadError{Codec: s.codec, Err: err}
 }
 
-// release gives the source back. Nothing that fill returned may be used afterwards.
+// release returns the source to its pool. Nothing that fill returned may be used afterwards.
 func (s *source) release() {
 	poison(s.buf[:cap(s.buf)])
 	if !s.dec.release() {

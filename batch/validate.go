@@ -20,16 +20,17 @@ type Result struct {
 // and returns the batch to append. It is for what clients send: batches that a coordinator or another replica writes
 // obey other rules.
 //
-// What is returned aliases records, unless it was rebuilt. The header in records is patched in place in one case: when
-// a CreateTime batch states a max timestamp that is not its records', the true one is written and the checksum computed
-// anew. A partial batch after the first is cut off.
+// The result aliases records, unless it was rebuilt. The header in records is patched in place in one case: when a
+// CreateTime batch states a max timestamp that is not its records', the true one is written and the checksum recomputed.
+// A partial batch after the first is cut off.
 //
-// The error is always a [*ValidationError]; see [Kind] for what each is answered with. On the way to a batch that is
-// accepted as it is, nothing is allocated.
+// The error is always a [*ValidationError]; see [Kind] for the client's error code. Accepting a batch as it is allocates
+// nothing.
 //
-// We refuse more than Kafka does in these points, for which no client has cause: attribute bits that only the log sets or
-// that the format does not define, a producer id without an epoch, a transaction without a producer id, and compressed
-// records that do not parse where Kafka only looks at their offsets and timestamps. They would fail every reader.
+// It refuses more than Kafka does in these points, for which no client has a reason: attribute bits that only the log
+// sets or that the format does not define, a producer id without an epoch, a transaction without a producer id, and
+// compressed records that do not parse where Kafka only looks at their offsets and timestamps. They would fail every
+// reader.
 func Validate(records []byte, rules Rules) (Result, error) {
 	b, err := cutProduced(records)
 	if err != nil {
@@ -58,7 +59,7 @@ func Validate(records []byte, rules Rules) (Result, error) {
 	return Result{Batch: b}, nil
 }
 
-// trust is what is left to check when the records are not read.
+// trust makes the checks that remain when the records are not read.
 func trust(b Batch, h *Header, rules *Rules) (Result, error) {
 	if rules.TimestampType == CreateTime && !rules.timestampAllowed(h.MaxTimestamp) {
 		return Result{}, refuse(InvalidTimestamp, errTimestampRange)
@@ -97,7 +98,7 @@ func cutProduced(records []byte) (Batch, error) {
 	case *FormatError:
 		return nil, refuse(Corrupt, err)
 	}
-	return b, nil // nothing more, or not all of it
+	return b, nil // nothing more, or an incomplete batch
 }
 
 func refuseFraming(err error) error {

@@ -18,7 +18,8 @@ func main() {
 	os.Exit(code)
 }
 
-// endAtOnce ends the process at the second signal, whatever the first one's end waits for. What was acknowledged is on disk.
+// endAtOnce ends the process at the second signal, whatever the first one still waits for. What was acknowledged is on
+// disk.
 func endAtOnce() {
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, os.Interrupt, syscall.SIGTERM)

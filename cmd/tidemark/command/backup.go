@@ -66,7 +66,7 @@ holds everything that was acknowledged before the command began.`,
 	return c
 }
 
-// inspectToBackUp reads a metadata log: from the server that has it, if one answers.
+// inspectToBackUp reads a metadata log, from the server that is using it if one answers.
 func inspectToBackUp(c *cobra.Command, source node.MetaSource) (found *meta.Inspection, online bool, err error) {
 	var none *node.NoServerError
 	if source.URL == "" {
@@ -83,7 +83,7 @@ func inspectToBackUp(c *cobra.Command, source node.MetaSource) (found *meta.Insp
 	return found, false, err
 }
 
-// replaceable makes sure that a file is a backup, or not there: whoever names what is to be backed up must not lose it.
+// replaceable makes sure that a file is a backup or does not exist, so that swapped arguments destroy nothing.
 func replaceable(name string) error {
 	info, err := os.Stat(name)
 	switch {
@@ -98,7 +98,7 @@ func replaceable(name string) error {
 	return nil
 }
 
-// takenBackup says what a backup holds.
+// takenBackup describes a backup that was taken.
 type takenBackup struct {
 	File      string `json:"file"`
 	Log       string `json:"log"`
@@ -107,7 +107,7 @@ type takenBackup struct {
 	Topics    int    `json:"topics"`
 	Streams   int    `json:"streams"`
 	Bytes     int    `json:"bytes"`
-	// Online says that the server was running and handed it over.
+	// Online says that a running server handed it over.
 	Online bool `json:"online"`
 }
 

@@ -33,7 +33,7 @@ of the server if its process can be seen, which takes the same machine or --metr
 	return c
 }
 
-// benchFlags are what all measurements share.
+// benchFlags are the flags that all measurements share.
 type benchFlags struct {
 	client      *clientFlags
 	output      *outputFlag
@@ -50,7 +50,7 @@ type benchFlags struct {
 	metrics     string
 }
 
-// addBenchFlags adds the flags; records is the default of how many.
+// addBenchFlags adds the flags; records is the default number of records.
 func addBenchFlags(c *cobra.Command, records int64, rate float64) *benchFlags {
 	f := &benchFlags{client: addClientFlags(c), output: addOutputFlag(c)}
 	flags := c.Flags()
@@ -88,14 +88,14 @@ func (f *benchFlags) check(c *cobra.Command) error {
 	return nil
 }
 
-// producerOptions are those of `tidemark produce` with what the flags say.
+// producerOptions are those of `tidemark produce` for these flags.
 func (f *benchFlags) producerOptions(c *cobra.Command) ([]kgo.Opt, error) {
 	p := produceFlags{acks: f.acks, compression: f.compression, partition: -1, maxBytes: maxBatchBytes}
 	opts, err := p.options(c, f.topic)
 	return append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MaxBufferedRecords(10_000)), err
 }
 
-// withTopic runs a measurement on the topic that is asked for, or on one that it makes and deletes again.
+// withTopic runs a measurement on the requested topic, or on one that it creates and deletes again.
 func (f *benchFlags) withTopic(ctx context.Context, run func() error) (err error) {
 	admin, err := f.client.admin(ctx)
 	if err != nil {
@@ -131,7 +131,7 @@ func (f *benchFlags) withTopic(ctx context.Context, run func() error) (err error
 	return run()
 }
 
-// benchResult is what a measurement found.
+// benchResult is the result of a measurement.
 type benchResult struct {
 	What             string            `json:"what"`
 	Records          int64             `json:"records"`
@@ -145,7 +145,7 @@ type benchResult struct {
 	Settings         map[string]string `json:"settings"`
 }
 
-// latencySummary are percentiles in microseconds.
+// latencySummary holds percentiles in microseconds.
 type latencySummary struct {
 	P50   int64 `json:"p50_us"`
 	P90   int64 `json:"p90_us"`
@@ -165,7 +165,7 @@ func summarize(h *hdrhistogram.Histogram) *latencySummary {
 	}
 }
 
-// measure runs a load and puts its figures together. The load returns how many records it moved, and how long each took.
+// measure runs a load and assembles the result. The load returns how many records it moved, and how long each took.
 func (f *benchFlags) measure(
 	ctx context.Context, what string, load func(ctx context.Context) (int64, *hdrhistogram.Histogram, error),
 ) (benchResult, error) {
@@ -212,7 +212,7 @@ func (r benchResult) print(c *cobra.Command) error {
 	return err
 }
 
-// report prints a result as the flags say.
+// report prints a result in the requested format.
 func (f *benchFlags) report(c *cobra.Command, r benchResult) error {
 	asJSON, err := f.output.json(c)
 	if err != nil {
@@ -224,7 +224,7 @@ func (f *benchFlags) report(c *cobra.Command, r benchResult) error {
 	return r.print(c)
 }
 
-// runBench is a measurement as a command: check the flags, have a topic, measure, report.
+// runBench runs a measurement as a command: check the flags, prepare a topic, measure, report.
 func (f *benchFlags) runBench(c *cobra.Command, run func(ctx context.Context) (benchResult, error)) error {
 	if _, err := f.output.json(c); err != nil {
 		return err

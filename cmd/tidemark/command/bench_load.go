@@ -12,16 +12,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// payloads makes values of one size without spending the time of a measurement on it: they are windows of one buffer.
+// payloads makes values of one size cheaply: they are windows of one buffer.
 type payloads struct {
 	pool []byte
 	size int
 }
 
-// poolBytes is how much of the values differs before it comes again.
+// poolBytes is how many bytes of values differ before they repeat.
 const poolBytes = 1 << 20
 
-// benchWords are what text values are made of.
+// benchWords are the words of text values.
 const benchWords = "order customer shipped warehouse pending eur invoice 2026 created status item quantity 1 2 3 4 {\":,} "
 
 func newPayloads(kind string, size int) *payloads {
@@ -39,7 +39,7 @@ func newPayloads(kind string, size int) *payloads {
 	return p
 }
 
-// value is a value that holds a number in its first eight bytes. The caller owns it.
+// value returns a value that holds a number in its first eight bytes. The caller owns it.
 func (p *payloads) value(number int64) []byte {
 	from := int(uint64(number) * 0x9e3779b97f4a7c15 % poolBytes)
 	value := append(make([]byte, 0, p.size), p.pool[from:from+p.size]...)
@@ -47,8 +47,8 @@ func (p *payloads) value(number int64) []byte {
 	return value
 }
 
-// pace waits for the moment at which a record is due and returns it: a producer that falls behind does not get to count
-// later. Without a rate every moment is now.
+// pace waits for the moment at which a record is due and returns that moment, so that a producer that falls behind is
+// charged for the delay. Without a rate every moment is now.
 type pace struct {
 	began time.Time
 	every time.Duration
@@ -78,8 +78,8 @@ func (p pace) wait(ctx context.Context, number int64) time.Time {
 	return due
 }
 
-// producerLoad writes records with several clients and returns how many were acknowledged, and how long after it was due
-// each was. value makes a record's value of its number and the moment when it was due.
+// producerLoad writes records with several clients and returns how many were acknowledged, and how long after its due
+// time each was. value returns the value of a record, given its number and due time.
 func (f *benchFlags) producerLoad(
 	ctx context.Context, clients []*kgo.Client, value func(number int64, due time.Time) []byte,
 ) (int64, *hdrhistogram.Histogram, error) {
@@ -126,8 +126,7 @@ func (f *benchFlags) producerLoad(
 	return all.TotalCount(), all, nil
 }
 
-// producers connects clients and writes one record to each partition with each, so that what is measured is not the
-// first contact.
+// producers connects clients and writes one record to each partition with each, so that connection setup is not measured.
 func (f *benchFlags) producers(c *cobra.Command, warm bool) ([]*kgo.Client, func(), error) {
 	opts, err := f.producerOptions(c)
 	if err != nil {

@@ -51,7 +51,7 @@ what the client and the network can do at most. Every topic exists.`,
 	return c
 }
 
-// nullServer answers what a producer asks.
+// nullServer answers the requests of a producer and discards the records.
 type nullServer struct {
 	listener   net.Listener
 	partitions int32
@@ -105,7 +105,7 @@ func (s *nullServer) accept() {
 		s.open[conn] = true
 		s.mu.Unlock()
 		s.done.Go(func() {
-			_ = s.serve(conn) // a peer that goes or talks nonsense is cut
+			_ = s.serve(conn) // a peer that disconnects or misbehaves is cut off
 			s.mu.Lock()
 			delete(s.open, conn)
 			s.mu.Unlock()
@@ -163,7 +163,7 @@ func (s *nullServer) answer(dst, frame []byte) ([]byte, error) {
 		if key != apiVersions {
 			return nil, fmt.Errorf("%s is not answered here in version %d", kmsg.NameForKey(key), version)
 		}
-		version = 0 // as every server does, so that the client asks again
+		version = 0 // as every server does, so that the client retries with version 0
 		resp = s.versions(0)
 		resp.(*kmsg.ApiVersionsResponse).ErrorCode = kerr.UnsupportedVersion.Code
 	} else {
@@ -211,7 +211,7 @@ func requestBody(frame []byte, flexible bool) ([]byte, error) {
 	return rest, nil
 }
 
-// The keys of the requests that are answered.
+// The keys of supported requests.
 const (
 	produce        int16 = 0
 	metadata       int16 = 3
@@ -219,7 +219,7 @@ const (
 	initProducerID int16 = 22
 )
 
-// nullVersions are the newest versions of what is answered.
+// nullVersions are the newest supported versions.
 var nullVersions = map[int16]int16{produce: 13, metadata: 13, apiVersions: 4, initProducerID: 5}
 
 func (s *nullServer) respond(req kmsg.Request) kmsg.Response {
@@ -261,7 +261,7 @@ func (s *nullServer) metadata(req *kmsg.MetadataRequest) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.MetadataResponse)
 	cluster, controller := "null", int32(1)
 	resp.ClusterID, resp.ControllerID = &cluster, controller
-	host, port, _ := net.SplitHostPort(s.address()) // it is one that was listened on
+	host, port, _ := net.SplitHostPort(s.address()) // a bound address
 	number, _ := strconv.Atoi(port)
 	broker := kmsg.NewMetadataResponseBroker()
 	broker.NodeID, broker.Host, broker.Port = 1, host, int32(number)

@@ -46,7 +46,7 @@ from its start to where its end was when the command began.`,
 	return c
 }
 
-// fill writes the records that are to be read.
+// fill writes the records that will be read.
 func (f *benchFlags) fill(c *cobra.Command) error {
 	clients, closeAll, err := f.producers(c, false)
 	if err != nil {
@@ -58,8 +58,8 @@ func (f *benchFlags) fill(c *cobra.Command) error {
 	return err
 }
 
-// readAll reads the topic from start to end with several clients, each with its share of the partitions, and returns how
-// many records there were.
+// readAll reads the topic from start to end with several clients, each with its share of the partitions, and returns the
+// number of records.
 func (f *benchFlags) readAll(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -132,14 +132,15 @@ Producer and consumer share one process, and so one clock.`,
 	return c
 }
 
-// arrivals is the consumer's side: records that were due after began hold when they were, in nanoseconds after it.
+// arrivals is the consumer's side of the measurement: records due after began hold their due time, in nanoseconds after
+// it.
 type arrivals struct {
 	kc      *kgo.Client
 	began   time.Time
 	latency *hdrhistogram.Histogram
 }
 
-// newArrivals begins to read at the end of every partition. Nothing that is written after it returns is missed.
+// newArrivals starts reading at the end of every partition. It misses nothing that is written after it returns.
 func (f *benchFlags) newArrivals(ctx context.Context) (*arrivals, error) {
 	kc, err := f.client.connect(ctx, kgo.FetchMaxWait(500*time.Millisecond))
 	if err != nil {
@@ -186,7 +187,7 @@ func (f *benchFlags) endToEnd(ctx context.Context, clients []*kgo.Client, a *arr
 	return a.latency.TotalCount(), a.latency, context.Cause(ctx)
 }
 
-// read takes records until so many have arrived.
+// read reads until that many records have arrived.
 func (a *arrivals) read(ctx context.Context, records int64) error {
 	for a.latency.TotalCount() < records {
 		fetches := a.kc.PollFetches(ctx)

@@ -18,15 +18,15 @@ import (
 	"time"
 )
 
-// serverUse is what the server spent during a measurement.
+// serverUse is what the server used during a measurement.
 type serverUse struct {
-	Process      int     `json:"pid,omitempty"` // 0 when it was seen through its metrics
+	Process      int     `json:"pid,omitempty"` // 0 if it was observed through its metrics
 	CPU          float64 `json:"cpu_seconds"`
 	CPUPerRecord float64 `json:"cpu_microseconds_per_record"`
 	PeakMemory   int64   `json:"peak_memory_bytes"` // resident, of the measurement
 }
 
-// sampleEvery is how often memory is looked at.
+// sampleEvery is how often memory is sampled.
 const sampleEvery = 100 * time.Millisecond
 
 // usage is a process's CPU seconds so far and its resident bytes now.
@@ -35,7 +35,7 @@ type usage struct {
 	memory int64
 }
 
-// serverWatch looks at a server's process until it is stopped. A nil one sees nothing.
+// serverWatch samples a server's process until it is stopped. A nil one samples nothing.
 type serverWatch struct {
 	process int
 	read    func() (usage, error)
@@ -45,8 +45,8 @@ type serverWatch struct {
 	done    sync.WaitGroup
 }
 
-// watchServer begins to look at the server: through its metrics if a URL is given, or at the process that listens at the
-// first address, if that is of this machine and can be seen.
+// watchServer starts observing the server: through its metrics if a URL is given, or else the process that listens at the
+// first address, if that is on this machine and visible.
 func watchServer(servers []string, metrics string) *serverWatch {
 	w := &serverWatch{}
 	if metrics != "" {
@@ -85,7 +85,7 @@ func (w *serverWatch) sample(ctx context.Context) {
 	}
 }
 
-// stop ends the looking and returns what was seen, nil for nothing.
+// stop ends the sampling and returns the result, or nil if nothing was observed.
 func (w *serverWatch) stop() *serverUse {
 	if w == nil {
 		return nil
@@ -99,7 +99,7 @@ func (w *serverWatch) stop() *serverUse {
 	return &serverUse{Process: w.process, CPU: last.cpu - w.first.cpu, PeakMemory: max(w.peak, last.memory)}
 }
 
-// ownCPU is the CPU seconds of this process so far.
+// ownCPU returns the CPU seconds of this process so far.
 func ownCPU() float64 {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
@@ -108,8 +108,8 @@ func ownCPU() float64 {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano()).Seconds()
 }
 
-// listenerAt finds the process that listens at an address of this machine, 0 for none that can be seen. The root of fsys
-// is that of the machine.
+// listenerAt finds the process that listens at an address of this machine, or returns 0 if none is visible. The root of
+// fsys is that of the machine.
 func listenerAt(fsys fs.FS, address string) int {
 	host, port, err := net.SplitHostPort(address)
 	number, _ := strconv.ParseUint(port, 10, 16)
@@ -126,7 +126,7 @@ func listenerAt(fsys fs.FS, address string) int {
 	if len(inodes) == 0 {
 		return 0
 	}
-	processes, _ := fs.ReadDir(fsys, "proc") // none is the same as none that can be seen
+	processes, _ := fs.ReadDir(fsys, "proc") // none is the same as none visible
 	for _, p := range processes {
 		id, err := strconv.Atoi(p.Name())
 		if err == nil && holdsSocket(fsys, path.Join("proc", p.Name(), "fd"), inodes) {
@@ -157,7 +157,7 @@ func addListeners(inodes map[string]bool, text []byte, port uint64) {
 func holdsSocket(fsys fs.FS, dir string, inodes map[string]bool) bool {
 	descriptors, err := fs.ReadDir(fsys, dir)
 	if err != nil {
-		return false // it ended, or is somebody else's
+		return false // it has ended, or belongs to another user
 	}
 	for _, d := range descriptors {
 		if target, err := fs.ReadLink(fsys, path.Join(dir, d.Name())); err == nil && inodes[target] {
@@ -170,7 +170,7 @@ func holdsSocket(fsys fs.FS, dir string, inodes map[string]bool) bool {
 // ticksPerSecond is the unit of CPU time that Linux shows to programs, on every architecture.
 const ticksPerSecond = 100
 
-// readProcess reads what a process has used.
+// readProcess reads the usage of a process.
 func readProcess(fsys fs.FS, process int) (usage, error) {
 	dir := path.Join("proc", strconv.Itoa(process))
 	stat, err := fs.ReadFile(fsys, path.Join(dir, "stat"))
@@ -202,7 +202,7 @@ func readProcess(fsys fs.FS, process int) (usage, error) {
 	return usage{}, errors.New("proc status has no VmRSS")
 }
 
-// readMetrics reads what a process has used from its metrics, under the names that Prometheus clients give.
+// readMetrics reads the usage of a process from its metrics, under the names that Prometheus clients use.
 func readMetrics(url string) (usage, error) {
 	client := http.Client{Timeout: 5 * time.Second}
 	defer client.CloseIdleConnections()

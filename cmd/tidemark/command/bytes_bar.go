@@ -8,14 +8,14 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// bytesBar shows on a terminal how much was read of what is to be, which may become more on the way. Elsewhere it shows nothing.
+// bytesBar shows reading progress on a terminal, for a total that may still grow. Elsewhere it shows nothing.
 type bytesBar struct {
 	w    io.Writer
-	bar  *progress // nil before there is something to read
+	bar  *progress // nil until there is something to read
 	done int64
 }
 
-// add has the bar expect so many bytes more.
+// add raises the expected total.
 func (b *bytesBar) add(bytes int64) {
 	if b.bar == nil {
 		b.bar = newProgress(b.w, "reading", 0)
@@ -32,7 +32,7 @@ func (b *bytesBar) more(bytes int64) {
 	}
 }
 
-// end draws the end, once.
+// end draws the final state, once.
 func (b *bytesBar) end() {
 	if b.bar != nil && b.bar.terminal {
 		b.bar.finish(min(b.done, b.bar.total))
@@ -40,7 +40,7 @@ func (b *bytesBar) end() {
 	b.bar, b.done = nil, 0
 }
 
-// recordBytes is how many bytes of records there are in a partition's directory, as far as that can be told.
+// recordBytes estimates how many bytes of records a partition's directory holds.
 func recordBytes(dir string) (total int64) {
 	entries, err := vfs.OS().List(dir)
 	if err != nil {

@@ -59,12 +59,12 @@ may be using. Nothing is written. The exit code is 1 if anything is damaged; unu
 	return c
 }
 
-// inspectedCatalog is metadata that no log stands behind.
+// inspectedCatalog is a catalog without a log behind it.
 type inspectedCatalog struct{ state *meta.State }
 
 func (i inspectedCatalog) View() catalog.View { return i.state.CatalogView() }
 
-// checkStore prints findings as they come, and what they come to.
+// checkStore prints findings as they come, and then a summary.
 func checkStore(c *cobra.Command, url string, found *meta.Inspection, deep, asJSON bool) error {
 	store, err := node.ReadObjects(c.Context(), url)
 	if err != nil {
@@ -95,14 +95,14 @@ func checkStore(c *cobra.Command, url string, found *meta.Inspection, deep, asJS
 	return nil
 }
 
-// storeReport prints a check.
+// storeReport prints the results of a check.
 type storeReport struct {
 	c      *cobra.Command
 	asJSON bool
 	sum    storeSummary
 }
 
-// storeFinding is a finding in JSON; stream, object and node are absent where it is not about one.
+// storeFinding is a finding in JSON; stream, object and node are absent where it does not concern one.
 type storeFinding struct {
 	Type     string `json:"type"` // "finding"
 	Severity string `json:"severity"`
@@ -142,7 +142,7 @@ func (r *storeReport) finding(f stream.Finding) error {
 	})
 }
 
-// ifAny is an id, or nil for -1.
+// ifAny returns an id, or nil for -1.
 func ifAny[ID ~int32 | ~int64](id ID) *int64 {
 	if id < 0 {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// DefaultServer is where `tidemark serve` listens for Kafka clients when nobody says otherwise.
+// DefaultServer is where `tidemark serve` listens for Kafka clients by default.
 const DefaultServer = "127.0.0.1:9092"
 
 // requestTimeout bounds how long a command waits for an answer from the server.
@@ -34,8 +34,8 @@ func addClientFlags(c *cobra.Command) *clientFlags {
 	return f
 }
 
-// connect makes a client and checks that a server answers, so that a wrong address is reported at once and in plain words.
-// The caller closes the client.
+// connect creates a client and checks that a server answers, so that a wrong address is reported at once and in plain
+// words. The caller closes the client.
 func (f *clientFlags) connect(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, error) {
 	opts = append([]kgo.Opt{
 		kgo.SeedBrokers(f.servers...),
@@ -67,7 +67,7 @@ func (f *clientFlags) admin(ctx context.Context) (*kadm.Client, error) {
 	return admin, nil
 }
 
-// administers makes the RunE of a command that needs nothing but an administrator's connection and its arguments.
+// administers returns the RunE of a command that needs only an administrator's connection and its arguments.
 func (f *clientFlags) administers(
 	output *outputFlag, do func(c *cobra.Command, admin *kadm.Client, args []string, asJSON bool) error,
 ) func(*cobra.Command, []string) error {
@@ -121,7 +121,7 @@ func explain(what, name string, err error) error {
 	return fmt.Errorf("%s %q: %w", what, name, err)
 }
 
-// explainWith prefers the server's own words where it has some.
+// explainWith prefers the server's own message if it has one.
 func explainWith(what, name string, err error, words string) error {
 	for _, plain := range []error{kerr.UnknownTopicOrPartition, kerr.TopicAlreadyExists, kerr.GroupIDNotFound} {
 		if errors.Is(err, plain) {
@@ -134,7 +134,7 @@ func explainWith(what, name string, err error, words string) error {
 	return fmt.Errorf("%s %q: %s", what, name, words)
 }
 
-// notFoundError says that nothing has a name.
+// notFoundError says that nothing of a kind has a name.
 type notFoundError struct {
 	what, name string // topic or group
 	code       error
@@ -144,10 +144,10 @@ func (e *notFoundError) Error() string {
 	return fmt.Sprintf("there is no %s %q; 'tidemark %s list' shows what there is", e.what, e.name, e.what)
 }
 
-// Unwrap is the server's code.
+// Unwrap returns the server's code.
 func (e *notFoundError) Unwrap() error { return e.code }
 
-// plainError is the text of an error, in plain words where the client library's are about versions of requests.
+// plainError returns the text of an error, in plain words where the client library's are about request versions.
 func plainError(err error) string {
 	var shards *kadm.ShardErrors
 	if errors.As(err, &shards) && strings.Contains(err.Error(), "broker is too old") {

@@ -14,7 +14,7 @@ type clusterInfo struct {
 	ID         string        `json:"id"`
 	Controller int32         `json:"controller"`
 	Nodes      []clusterNode `json:"nodes"`
-	Topics     int           `json:"topics"` // internal ones too, as are partitions
+	Topics     int           `json:"topics"` // including internal ones, as for partitions
 	Partitions int           `json:"partitions"`
 	Leaderless int           `json:"leaderless_partitions"`
 
@@ -23,7 +23,7 @@ type clusterInfo struct {
 
 type clusterNode struct {
 	ID      int32  `json:"id"`
-	Address string `json:"address"` // what clients are told
+	Address string `json:"address"` // given to clients
 	Rack    string `json:"rack"`
 	Leads   int    `json:"leads"` // partitions
 }

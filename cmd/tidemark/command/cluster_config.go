@@ -12,18 +12,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// clusterSetting is one setting of a node, or of all.
+// clusterSetting is one setting of a node, or of all nodes.
 type clusterSetting struct {
 	Node   string  `json:"node"` // its id, or allNodes
 	Name   string  `json:"name"`
-	Value  *string `json:"value"` // null: none, or a secret
+	Value  *string `json:"value"` // null if there is none or it is secret
 	Source string  `json:"source"`
 }
 
-// allNodes stands for the settings that are set of all nodes.
+// allNodes stands for the settings for all nodes.
 const allNodes = "all"
 
-// nodeSourceNames are where a setting of a node comes from.
+// nodeSourceNames are the sources of a node's settings.
 var nodeSourceNames = map[kmsg.ConfigSource]string{
 	kmsg.ConfigSourceDynamicBrokerConfig:        "node",
 	kmsg.ConfigSourceDynamicDefaultBrokerConfig: "all nodes",
@@ -31,8 +31,8 @@ var nodeSourceNames = map[kmsg.ConfigSource]string{
 	kmsg.ConfigSourceDefaultConfig:              "default",
 }
 
-// clusterSettings asks for what was set while the nodes ran, of all nodes and of each one; with every, for all settings of
-// each node instead.
+// clusterSettings asks for the settings made while nodes ran, for all nodes and for each one; with every, for all
+// settings of each node instead.
 func clusterSettings(ctx context.Context, admin *kadm.Client, nodes []clusterNode, every bool) ([]clusterSetting, error) {
 	var settings []clusterSetting
 	if !every {
@@ -56,7 +56,7 @@ func clusterSettings(ctx context.Context, admin *kadm.Client, nodes []clusterNod
 	return settings, nil
 }
 
-// askNode asks for the settings of one node, or with no id for those that are set of all.
+// askNode asks for the settings of one node, or without an id for those of all nodes.
 func askNode(ctx context.Context, admin *kadm.Client, name string, id ...int32) ([]clusterSetting, error) {
 	told, err := admin.DescribeBrokerConfigs(ctx, id...)
 	if err != nil {
@@ -143,7 +143,7 @@ overrides that of all nodes. docs/operations.md lists them.`,
 	return c
 }
 
-// nodeSettings changes the settings of a node, or of all.
+// nodeSettings changes the settings of a node, or of all nodes.
 func (a *alteration) nodeSettings(ctx context.Context, changes []kadm.AlterConfig, name string, nodes []int32) error {
 	alter := a.admin.AlterBrokerConfigs
 	if a.dryRun {

@@ -32,8 +32,8 @@ func (f *clientFlags) completeGroups(c *cobra.Command, args []string, typed stri
 	})
 }
 
-// complete asks the server for names and offers those that begin as typed and are not on the line yet. Without a server
-// it offers nothing.
+// complete asks the server for names and offers those that match what was typed and are not on the line yet. Without a
+// server it offers nothing.
 func (f *clientFlags) complete(
 	c *cobra.Command, args []string, typed string, names func(context.Context, *kadm.Client) ([]string, error),
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -61,7 +61,7 @@ func (f *clientFlags) complete(
 	return offered, cobra.ShellCompDirectiveNoFileComp
 }
 
-// onlyFirst offers words for the first argument and nothing for those that follow.
+// onlyFirst offers words for the first argument only.
 func onlyFirst(words completer) completer {
 	return func(c *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {

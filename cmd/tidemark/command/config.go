@@ -40,7 +40,7 @@ value and its source. Secrets are hidden. With --changed, only values that diffe
 	return c
 }
 
-// changedValues leaves out the values that are their keys' defaults, wherever they come from.
+// changedValues leaves out values that equal their keys' defaults, wherever they come from.
 func changedValues(values []config.Value) []config.Value {
 	defaults := map[string]string{}
 	for _, d := range config.Definitions() {

@@ -79,7 +79,7 @@ once everything before that PLACE has been read. The end is where it was when th
 	return c
 }
 
-// span is where to read, before it is known what there is.
+// span is the requested range, before the partitions' offsets are known.
 type span struct {
 	from, until place
 	bounded     bool
@@ -106,7 +106,7 @@ func (f *consumeFlags) span(c *cobra.Command, now time.Time) (span, error) {
 	return s, err
 }
 
-// recordFormat is how text is written: as --format says, or as the simpler flags do.
+// recordFormat returns the format of text output: that of --format, or the one that the simpler flags make.
 func (f *consumeFlags) recordFormat(c *cobra.Command) (recordFormat, error) {
 	text := f.format
 	if text == "" {
@@ -133,7 +133,7 @@ func (f *consumeFlags) run(c *cobra.Command, client *clientFlags, topic string, 
 	if f.committed {
 		isolation = kgo.ReadCommitted()
 	}
-	// Control records are asked for so that a partition that ends in one is seen to end; they are not printed.
+	// Control records are requested so that the end of a partition that ends in one is noticed; they are not printed.
 	kc, err := client.connect(ctx,
 		kgo.FetchIsolationLevel(isolation), kgo.FetchMaxWait(500*time.Millisecond), kgo.KeepControlRecords())
 	if err != nil {
@@ -153,7 +153,7 @@ func (f *consumeFlags) run(c *cobra.Command, client *clientFlags, topic string, 
 	return errors.Join(explain("topic", topic, err), out.Flush())
 }
 
-// reader resolves where to read in every partition that is asked for.
+// reader resolves the range in every requested partition.
 func (f *consumeFlags) reader(ctx context.Context, kc *kgo.Client, topic string, s span) (*recordReader, error) {
 	about, err := topicDetail(ctx, kadm.NewClient(kc), topic)
 	if err != nil {
@@ -186,7 +186,7 @@ func (f *consumeFlags) reader(ctx context.Context, kc *kgo.Client, topic string,
 	return r, nil
 }
 
-// ends is where reading stops in each partition. Partitions with nothing to read are left out.
+// ends returns where reading stops in each partition. Partitions with nothing to read are left out.
 func ends(from, until map[int32]int64, readable map[int32]extent) map[int32]int64 {
 	out := make(map[int32]int64, len(from))
 	for p, e := range readable {

@@ -9,11 +9,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// recordReader polls until it has read everything it was asked for.
+// recordReader polls until it has read the requested range.
 type recordReader struct {
 	kc    *kgo.Client
 	topic string
-	next  map[int32]int64 // where each partition goes on: nothing before it is printed
+	next  map[int32]int64 // next offset of each partition; nothing before it is printed
 	ends  map[int32]int64 // partitions still to reach their end; nil reads forever
 	max   int64
 	seen  int64
@@ -21,11 +21,11 @@ type recordReader struct {
 	print func(*kgo.Record) error
 }
 
-// quietTime is how long a poll may bring nothing before the reader asks whether there is anything to come.
+// quietTime is how long a poll may bring nothing before the reader checks whether anything is left.
 const quietTime = 200 * time.Millisecond
 
-// begin starts to fetch every partition that is to be read. Fetching begins within what can be read, also where an offset
-// outside was asked for.
+// begin starts fetching every requested partition. Fetching starts within the readable range, even if an offset outside
+// was requested.
 func (r *recordReader) begin(readable map[int32]extent) {
 	offsets := map[int32]kgo.Offset{}
 	for p, from := range r.next {
@@ -36,8 +36,8 @@ func (r *recordReader) begin(readable map[int32]extent) {
 	r.kc.AddConsumePartitions(map[string]map[int32]kgo.Offset{r.topic: offsets})
 }
 
-// run reads, prints and returns when every end is reached, max records were printed, or ctx is done. What was printed
-// is flushed before each wait, so that a follower sees records as they come.
+// run reads, prints and returns when every end is reached, max records were printed, or ctx is done. Output is flushed
+// before each wait, so that a follower sees records as they come.
 func (r *recordReader) run(ctx context.Context, out *bufio.Writer) error {
 	for r.ends == nil || len(r.ends) > 0 {
 		fetches, err := r.poll(ctx)
@@ -77,7 +77,7 @@ func (r *recordReader) poll(ctx context.Context) (kgo.Fetches, error) {
 	return fetches, firstError(fetches)
 }
 
-// dropEmpty forgets the partitions that hold nothing more before their end.
+// dropEmpty drops the partitions that have nothing more before their end.
 func (r *recordReader) dropEmpty(ctx context.Context) error {
 	for p, end := range r.ends {
 		empty, err := r.probe.empty(ctx, p, r.next[p], end)
@@ -101,7 +101,7 @@ func firstError(fetches kgo.Fetches) error {
 	return first
 }
 
-// printAll prints what one poll brought, up to each partition's end, and reports whether max records were printed.
+// printAll prints the records of one poll, up to each partition's end, and reports whether max records were printed.
 func (r *recordReader) printAll(fetches kgo.Fetches) (done bool, err error) {
 	for iter := fetches.RecordIter(); !iter.Done(); {
 		record := iter.Next()
@@ -118,8 +118,7 @@ func (r *recordReader) printAll(fetches kgo.Fetches) (done bool, err error) {
 	return false, nil
 }
 
-// wants reports whether a record lies in what is read of its partition, and forgets the partition once its last one is
-// seen.
+// wants reports whether a record is in its partition's range, and drops the partition after its last one.
 func (r *recordReader) wants(record *kgo.Record) bool {
 	if record.Offset < r.next[record.Partition] {
 		return false

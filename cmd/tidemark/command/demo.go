@@ -47,7 +47,7 @@ every acknowledgement, read them all back, verify every byte, and clean up.`,
 	return c
 }
 
-// runDemo leaves nothing behind, whatever happens. Being interrupted is no failure: it stops, cleans up and says so.
+// runDemo leaves nothing behind, whatever happens. An interruption is no failure: it stops, cleans up and says so.
 func runDemo(ctx context.Context, out io.Writer, records int64) (err error) {
 	dir, err := os.MkdirTemp("", "tidemark-demo-")
 	if err != nil {
@@ -121,14 +121,14 @@ func demoNumber(value []byte) (int64, bool) {
 	return int64(binary.BigEndian.Uint64(value)), sum == crc32.ChecksumIEEE(value[:demoValueBytes-4])
 }
 
-// Of the demo's records the first are written one at a time, each after the one before it was acknowledged, which shows
-// what one record waits for; the others at full speed, with so many under way that waiting in line is most of their time.
+// The first records are written one at a time, each after the one before it was acknowledged, which shows how long one
+// record takes; the others at full speed, with so many in flight that queueing is most of their latency.
 const (
 	demoAlone    = 200
 	demoUnderWay = 4096
 )
 
-// demoProduce writes the records, spread over the partitions, and tells how fast that went.
+// demoProduce writes the records, spread over the partitions, and prints rate and latencies.
 func demoProduce(ctx context.Context, out io.Writer, address string, records int64) error {
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(address),
@@ -174,7 +174,7 @@ func newLatencies() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, int64(time.Minute/time.Microsecond), 3)
 }
 
-// latencyOf is the time since began as newLatencies takes it.
+// latencyOf returns the time since began in the unit and range of newLatencies.
 func latencyOf(began time.Time) int64 {
 	return max(min(time.Since(began), time.Minute).Microseconds(), 1)
 }
@@ -197,7 +197,7 @@ func demoProduceAlone(ctx context.Context, client *kgo.Client, from, to int64) (
 	return latency, nil
 }
 
-// demoProduceAtOnce writes the records from one number up to another as fast as the server takes them.
+// demoProduceAtOnce writes the records from one number up to another as fast as the server accepts them.
 func demoProduceAtOnce(
 	ctx context.Context, client *kgo.Client, from, to int64, bar *progress,
 ) (*hdrhistogram.Histogram, error) {
@@ -227,7 +227,7 @@ func demoProduceAtOnce(
 	return latency, context.Cause(ctx)
 }
 
-// demoConsume reads all records back and fails on the first that is missing, doubled, out of order or changed.
+// demoConsume reads all records back and fails on the first that is missing, duplicated, out of order or changed.
 func demoConsume(ctx context.Context, out io.Writer, address string, records int64) error {
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(address),

@@ -21,7 +21,7 @@ func startDemoServer(ctx context.Context, dir string) (*demoServer, error) {
 	return &demoServer{node: n, address: n.Addrs().Kafka.String()}, nil
 }
 
-// close stops the server; what it stored stays in its directory.
+// close stops the server; its data stays in the directory.
 func (s *demoServer) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()

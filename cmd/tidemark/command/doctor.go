@@ -96,7 +96,7 @@ func printFindings(c *cobra.Command, findings []finding) error {
 	return t.flush()
 }
 
-// judge is an error if anything failed.
+// judge returns an error if any check failed.
 func judge(findings []finding) error {
 	failed := 0
 	for _, f := range findings {

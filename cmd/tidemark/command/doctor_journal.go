@@ -9,7 +9,8 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// examineJournal checks the journals of a data directory that no server is using. A running server knows its own journal.
+// examineJournal checks the journals of a data directory that no server is using. A running server watches its own
+// journal.
 func examineJournal(ctx context.Context, dataDir string) []finding {
 	const check = "journal"
 	if !node.IsDataDir(dataDir) {

@@ -30,7 +30,7 @@ func examineData(dir string) []finding {
 	return append(found, examineFileSystem(where)...)
 }
 
-// existing is the directory itself, or the nearest one above it that is there.
+// existing returns the directory itself, or its nearest existing ancestor.
 func existing(dir string) (string, error) {
 	where, err := filepath.Abs(dir)
 	if err != nil {
@@ -53,7 +53,7 @@ func existing(dir string) (string, error) {
 	}
 }
 
-// probeSyncs is how many small writes are synced to see how long that takes, and probeWrite how large each is.
+// probeSyncs is how many small writes are synced to measure the latency, and probeWrite the size of each.
 const (
 	probeSyncs = 16
 	probeWrite = 4096
@@ -98,13 +98,13 @@ func timeSyncs(f *os.File) ([]time.Duration, error) {
 	return took, nil
 }
 
-// fileSystem is a kind of file system that is known here.
+// fileSystem is a known kind of file system.
 type fileSystem struct {
 	name  string
-	doubt string // what is wrong with it, "" for nothing
+	doubt string // why it is unsuitable, or ""
 }
 
-// fileSystems are known by the numbers of statfs(2).
+// fileSystems are keyed by the magic numbers of statfs(2).
 var fileSystems = map[int64]fileSystem{
 	0xEF53:     {"ext4", ""},
 	0x58465342: {"xfs", ""},
@@ -121,14 +121,14 @@ var fileSystems = map[int64]fileSystem{
 	0x01021997: {"9p", "what a sync guarantees is up to the host"},
 }
 
-// What is little free space.
+// Thresholds for little free space.
 const (
 	littleSpace   = 1 << 30
 	tooLittle     = 64 << 20
 	littlePercent = 5
 )
 
-// examineFileSystem says on which file system a directory is and what is free there.
+// examineFileSystem reports the file system of a directory and its free space.
 func examineFileSystem(dir string) []finding {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
@@ -162,7 +162,7 @@ func judgeSpace(free, total int64) finding {
 	return okay(check, "%s", detail)
 }
 
-// fewDescriptors is less than what a server with many partitions and clients wants.
+// fewDescriptors is less than a server with many partitions and clients needs.
 const fewDescriptors = 10_000
 
 func examineDescriptors(limit int64) finding {
@@ -183,14 +183,14 @@ func examineMemory(l limits) finding {
 	return okay("memory", "limited to %s", size(l.memory))
 }
 
-// The bounds within which a clock is believed.
+// Limits within which a clock is plausible.
 const (
 	earliestYear = 2026
 	latestYear   = 2100
 	clockSkew    = 5 * time.Second // between this machine's clock and its file system's
 )
 
-// examineClock checks the clock against reason, against the file system's and whether anything keeps it right.
+// examineClock checks the clock for plausibility, against the file system's, and whether it is synchronized.
 func examineClock(dir string, now time.Time) []finding {
 	const check = "clock"
 	if year := now.Year(); year < earliestYear || year > latestYear {

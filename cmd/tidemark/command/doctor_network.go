@@ -23,10 +23,10 @@ import (
 // answerTime is how long an address may take to answer.
 const answerTime = 3 * time.Second
 
-// examineKafka checks the Kafka listeners and what clients of each are told, with a server that runs or without.
+// examineKafka checks the Kafka listeners and their advertised addresses, whether a server is running or not.
 func examineKafka(ctx context.Context, s config.Server) []finding {
 	var findings []finding
-	var first *kadm.Metadata // what the first listener that answers says
+	var first *kadm.Metadata // from the first listener that answers
 	for _, l := range kafkaListeners(s) {
 		found, asked := examineListener(ctx, l)
 		switch {
@@ -42,7 +42,7 @@ func examineKafka(ctx context.Context, s config.Server) []finding {
 	return findings
 }
 
-// examineListener checks one Kafka listener. It returns what the server there says, or nil when there is none.
+// examineListener checks one Kafka listener. It returns the metadata of the server there, or nil if there is none.
 func examineListener(ctx context.Context, l node.Listener) ([]finding, *kadm.Metadata) {
 	local := localAddress(l.Listen)
 	findings := adviseAdvertised(l)
@@ -65,7 +65,7 @@ func examineListener(ctx context.Context, l node.Listener) ([]finding, *kadm.Met
 	return findings, &asked
 }
 
-// localAddress is where this machine reaches a listener: loopback when it listens everywhere.
+// localAddress returns the address at which this machine reaches a listener: loopback if it listens on all addresses.
 func localAddress(listen string) string {
 	host, port, _ := net.SplitHostPort(listen) // the configuration was checked
 	if wildcard(host) {
@@ -85,14 +85,14 @@ func answers(ctx context.Context, address string) bool {
 	return true
 }
 
-// canListen checks that an address of a server that does not run is free.
+// canListen checks that an address is free while no server is running.
 func canListen(ctx context.Context, check, address string) finding {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
 		return fail(check, "nothing answers at %s, and a server could not listen there: %v", address, err)
 	}
-	_ = l.Close() // nobody knew of it
+	_ = l.Close() // nobody has connected
 	return okay(check, "no server runs at %s; the address is free", address)
 }
 
@@ -108,7 +108,7 @@ func askCluster(ctx context.Context, address string) (kadm.Metadata, error) {
 	return kadm.NewClient(kc).BrokerMetadata(ctx)
 }
 
-// examineAdvertised checks that the address that clients are told leads to the node that is meant.
+// examineAdvertised checks that an advertised address leads to the node that it belongs to.
 func examineAdvertised(ctx context.Context, told string, node int32, asked kadm.Metadata) finding {
 	const check = "advertised address"
 	if !answers(ctx, told) {
@@ -125,7 +125,7 @@ func examineAdvertised(ctx context.Context, told string, node int32, asked kadm.
 	return okay(check, "%s answers for node %d", told, node)
 }
 
-// adviseAdvertised looks for beginners' mistakes in the configuration alone.
+// adviseAdvertised checks the configuration alone for common mistakes.
 func adviseAdvertised(l node.Listener) []finding {
 	const check = "advertised address"
 	listen, _, _ := net.SplitHostPort(l.Listen) // the configuration was checked
@@ -147,7 +147,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
-// resolves checks that the name of an advertised address is known here.
+// resolves checks that this machine resolves the host of an advertised address.
 func resolves(ctx context.Context, address string) finding {
 	const check = "advertised address"
 	host, _, _ := net.SplitHostPort(address) // the configuration was checked
@@ -177,7 +177,7 @@ func examineHTTP(ctx context.Context, s config.Server) finding {
 	return examineReady(check, local, text)
 }
 
-// examineReady reads what a server that is ready says of itself.
+// examineReady interprets the readiness report of a server that is ready.
 func examineReady(check, local, text string) finding {
 	var said struct{ Failed, Warnings []string }
 	if err := json.Unmarshal([]byte(text), &said); err != nil {
@@ -194,7 +194,7 @@ func examineReady(check, local, text string) finding {
 	return okay(check, "%s answers: ready", local)
 }
 
-// get fetches a page and returns its status and the first of its text.
+// get fetches a page and returns its status and the beginning of its text.
 func get(ctx context.Context, url string) (status int, text string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()

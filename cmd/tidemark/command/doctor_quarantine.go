@@ -9,8 +9,8 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// examineQuarantine looks for files that starts and repairs kept aside. They are a failure until somebody has looked at them
-// and removed them.
+// examineQuarantine looks for files that starts and repairs kept aside. They count as a failure until somebody has looked
+// at them and removed them.
 func examineQuarantine(dataDir string) finding {
 	const check = "quarantine"
 	entries, err := vfs.OS().List(dataDir)
@@ -28,7 +28,7 @@ func examineQuarantine(dataDir string) finding {
 		sets, readErr := place.Sets()
 		err = errors.Join(err, readErr)
 		for _, set := range sets {
-			files += max(len(set.Files), 1) // one of a manifest that says nothing
+			files += max(len(set.Files), 1) // a manifest without entries counts as one file
 			if set.Time.After(newest) && len(set.Files) > 0 {
 				newest, what = set.Time, place.Path(set.Name)
 			}

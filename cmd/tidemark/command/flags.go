@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// nameValue names the value of a flag in the help, where pflag would show its Go type. A name in back quotes would do so
-// too, but pflag repeats that in the description.
+// nameValue sets the name of a flag's value in the help, where pflag would show its Go type. A name in back quotes would
+// do so too, but pflag repeats that in the description.
 func nameValue(flags *pflag.FlagSet, flag, name string) {
 	f := flags.Lookup(flag)
 	if list, ok := f.Value.(listValue); ok {
@@ -19,13 +19,13 @@ func nameValue(flags *pflag.FlagSet, flag, name string) {
 	f.Value = namedValue{f.Value, name}
 }
 
-// namedValue is the value of a flag under a name of its own.
+// namedValue is the value of a flag with a name for the help.
 type namedValue struct {
 	pflag.Value
 	name string
 }
 
-// Type is what pflag shows of the value.
+// Type returns the name for the help.
 func (v namedValue) Type() string { return v.name }
 
 // listValue is the value of a flag that may be repeated.
@@ -40,16 +40,16 @@ type namedList struct {
 	name string
 }
 
-// Type is what pflag shows of the value.
+// Type returns the name for the help.
 func (v namedList) Type() string { return v.name }
 
-// completeWords has the shell offer words for the value of a flag.
+// completeWords makes the shell offer words for the value of a flag.
 func completeWords(c *cobra.Command, flag string, words ...string) {
 	offer := cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 	_ = c.RegisterFlagCompletionFunc(flag, offer) // it fails only for a flag that does not exist
 }
 
-// addWordFlag adds a flag that takes one of a few words, the first of which is the default. The caller refuses others.
+// addWordFlag adds a flag that takes one of a few words, the first of which is the default. The caller checks the word.
 func addWordFlag(c *cobra.Command, value *string, flag, short, doc string, words ...string) {
 	c.Flags().StringVarP(value, flag, short, words[0], doc)
 	nameValue(c.Flags(), flag, strings.Join(words, "|"))

@@ -77,8 +77,8 @@ func newGroupList(client *clientFlags) *cobra.Command {
 	return c
 }
 
-// describeGroups asks about groups and fails on the first that does not exist. A name that nobody has used counts as one: the
-// server describes it as a dead group without members or offsets.
+// describeGroups describes groups and fails on the first that does not exist. The server describes an unused name as a
+// dead group without members or offsets; that counts as an existing group here.
 func describeGroups(ctx context.Context, admin *kadm.Client, names []string) ([]kadm.DescribedGroup, error) {
 	described, err := admin.DescribeGroups(ctx, names...)
 	if err != nil {

@@ -73,7 +73,7 @@ Topics that live members read are refused; other topics of the same group are no
 	return c
 }
 
-// deleteOffsets finds which offsets of a group would go and, if that is asked for, deletes them.
+// deleteOffsets finds the offsets of a group to delete and, with execute, deletes them.
 func deleteOffsets(
 	ctx context.Context, admin *kadm.Client, group string, topics map[string][]int32, execute bool,
 ) ([]forgottenOffset, error) {
@@ -111,7 +111,7 @@ func deleteOffsets(
 	return rows, refusedDeletions(group, answers)
 }
 
-// refusedDeletions says which offsets were not deleted, and why.
+// refusedDeletions reports which offsets were not deleted, and why.
 func refusedDeletions(group string, answers kadm.DeleteOffsetsResponses) error {
 	var failures []error
 	for _, topic := range slices.Sorted(maps.Keys(answers)) {

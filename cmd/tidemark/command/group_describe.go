@@ -92,7 +92,7 @@ func (g describedGroup) print(c *cobra.Command) error {
 	return t.flush()
 }
 
-// partitions writes what a member reads: orders 0,1,2  audit 0.
+// partitions formats what a member reads: orders 0,1,2  audit 0.
 func (m member) partitions() string {
 	var words []string
 	for _, topic := range slices.Sorted(maps.Keys(m.Partitions)) {

@@ -25,8 +25,8 @@ type groupLag struct {
 	Partitions []partitionLag `json:"partitions"`
 }
 
-// partitionLag is how far a group is behind in one partition: the offsets from what it committed to the end, and 0 where no
-// record is among them. Committed is -1 and Lag all that can be read where it has committed nothing.
+// partitionLag is how far a group is behind in one partition: the offsets from its commit to the end, and 0 if no record
+// is among them. Without a commit, Committed is -1 and Lag is the whole readable range.
 type partitionLag struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
@@ -34,11 +34,11 @@ type partitionLag struct {
 	Start     int64  `json:"start_offset"`
 	End       int64  `json:"end_offset"`
 	Lag       int64  `json:"lag"`
-	Member    string `json:"member"` // who reads it, "" for nobody
+	Member    string `json:"member"` // reading it, or ""
 	Host      string `json:"host"`
 }
 
-// lagOf measures how far a group is behind in everything that it committed or is assigned.
+// lagOf measures how far a group is behind in everything that it has committed or is assigned.
 func lagOf(ctx context.Context, kc *kgo.Client, g kadm.DescribedGroup) (groupLag, error) {
 	admin := kadm.NewClient(kc)
 	out := groupLag{Group: g.Group, State: g.State, Members: len(g.Members), Partitions: []partitionLag{}}
@@ -88,7 +88,7 @@ func lagOf(ctx context.Context, kc *kgo.Client, g kadm.DescribedGroup) (groupLag
 	return out, nil
 }
 
-// topicLag measures a group's lag in partitions of one topic. Of a topic or a partition that is gone it knows nothing.
+// topicLag measures a group's lag in partitions of one topic. Deleted topics and partitions are left out.
 func topicLag(
 	ctx context.Context, kc *kgo.Client, topic string, partitions []int32, committed map[int32]int64,
 ) ([]partitionLag, error) {
@@ -120,7 +120,7 @@ func topicLag(
 				return nil, fmt.Errorf("topic %q partition %d: %w", topic, p, err)
 			}
 			if empty {
-				row.Lag = 0 // markers, or what compaction left
+				row.Lag = 0 // only markers, or gaps of compaction
 			}
 		}
 		rows = append(rows, row)
@@ -128,7 +128,8 @@ func topicLag(
 	return rows, nil
 }
 
-// committedOffsets are the offsets that a group has committed, by topic and partition: none of a group that does not exist.
+// committedOffsets returns the offsets that a group has committed, by topic and partition: none for a group that does not
+// exist.
 func committedOffsets(ctx context.Context, admin *kadm.Client, group string) (map[string]map[int32]int64, error) {
 	answers, err := admin.FetchOffsets(ctx, group)
 	if errors.Is(err, kerr.GroupIDNotFound) {
@@ -230,7 +231,7 @@ func lagsOf(ctx context.Context, kc *kgo.Client, names []string) ([]groupLag, er
 	return lags, nil
 }
 
-// isNoGroup reports whether a description is that of a name that no group has.
+// isNoGroup reports whether a description is that of a name without a group.
 func isNoGroup(g kadm.DescribedGroup, lag groupLag) bool {
 	return g.State == "Dead" && len(g.Members) == 0 && len(lag.Partitions) == 0
 }

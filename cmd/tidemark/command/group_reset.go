@@ -16,7 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// movedOffset is a row of `group reset-offsets`. Current is -1 where nothing was committed.
+// movedOffset is a row of `group reset-offsets`. Current is -1 without a commit.
 type movedOffset struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
@@ -92,7 +92,7 @@ Offsets stay within what can be read. Without --topic, the group's offsets in al
 	return c
 }
 
-// moves is by how much an offset changes.
+// moves formats by how much an offset changes.
 func (m movedOffset) moves() string {
 	if m.Current < 0 {
 		return "-"
@@ -128,7 +128,7 @@ func addTopicsFlag(c *cobra.Command, client *clientFlags, words *[]string) {
 	_ = c.RegisterFlagCompletionFunc("topic", client.completeTopics) // it fails only for a flag that does not exist
 }
 
-// parseTopics reads TOPIC and TOPIC:PARTITION,... A topic without partitions stands for all of them.
+// parseTopics parses TOPIC and TOPIC:PARTITION,... A topic without partitions stands for all of them.
 func parseTopics(c *cobra.Command, words []string) (map[string][]int32, error) {
 	topics := map[string][]int32{}
 	for _, word := range words {
@@ -151,7 +151,7 @@ func parseTopics(c *cobra.Command, words []string) (map[string][]int32, error) {
 	return topics, nil
 }
 
-// resetOffsets finds where a group's offsets would go and, if that is asked for, moves them.
+// resetOffsets finds the new offsets of a group and, with execute, commits them.
 func resetOffsets(
 	ctx context.Context, kc *kgo.Client, group string, topics map[string][]int32, move offsetMove, execute bool,
 ) ([]movedOffset, error) {
@@ -191,7 +191,7 @@ func resetOffsets(
 	return rows, commitMoves(ctx, admin, group, rows)
 }
 
-// moveInTopic finds the new offsets in one topic. Moving by a number leaves out partitions without an offset to move from.
+// moveInTopic finds the new offsets in one topic. Moving by a number leaves out partitions without a committed offset.
 func moveInTopic(
 	ctx context.Context, kc *kgo.Client, topic string, partitions []int32, committed map[int32]int64, move offsetMove,
 ) ([]movedOffset, error) {
@@ -232,7 +232,7 @@ func moveInTopic(
 	return rows, nil
 }
 
-// commitMoves writes new offsets. A group that got members meanwhile refuses them.
+// commitMoves commits new offsets. A group that has got members meanwhile refuses them.
 func commitMoves(ctx context.Context, admin *kadm.Client, group string, rows []movedOffset) error {
 	offsets := kadm.Offsets{}
 	for _, r := range rows {

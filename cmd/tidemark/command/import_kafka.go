@@ -66,7 +66,7 @@ such as how long records are kept, 'tidemark serve' needs to behave as Kafka did
 	return c
 }
 
-// readProperties reads a server.properties; nothing if no file is named.
+// readProperties reads a server.properties, or returns nil if no file is named.
 func readProperties(name string) (map[string]string, error) {
 	if name == "" {
 		return nil, nil
@@ -82,7 +82,7 @@ func readProperties(name string) (map[string]string, error) {
 	return properties, nil
 }
 
-// importOptions are the server's settings as far as they matter to an import.
+// importOptions are the server's settings that matter to an import.
 func importOptions(s config.Server) importer.Options {
 	n := nodeSettings(s, limits{})
 	return importer.Options{
@@ -190,7 +190,7 @@ func (r importReport) printLeft(w io.Writer) {
 	}
 }
 
-// printDefaults says what the server has to be told, so that it keeps records as long as Kafka did.
+// printDefaults prints the settings that the server needs to keep records as long as Kafka did.
 func (r importReport) printDefaults(w io.Writer) {
 	if len(r.TopicDefaults) == 0 {
 		return
@@ -248,7 +248,7 @@ func (b *importBar) finish() {
 	b.end()
 }
 
-// end needs b.mu.
+// end is called with b.mu held.
 func (b *importBar) end() {
 	if b.bar != nil {
 		b.bar.finish(b.done)

@@ -16,27 +16,27 @@ import (
 	"github.com/tidemark-io/tidemark/config"
 )
 
-// limits are what the process may use, after the configuration and the machine were asked.
+// limits are what the process may use, derived from the configuration and the machine.
 type limits struct {
-	memory       int64 // bytes that the Go runtime keeps to; 0: no limit
-	openFiles    int   // files that are not being written and are kept open; 0: node's default
+	memory       int64 // bytes, limit of the Go runtime; 0 for no limit
+	openFiles    int   // files kept open that are not being written; 0 for node's default
 	connections  int   // open at once; 0: no limit
-	requestBytes int64 // memory of the requests in work; 0: the broker's default
+	requestBytes int64 // memory of requests in progress; 0 for the broker's default
 }
 
-// The shares of what there is.
+// Shares of the available resources.
 const (
-	memoryShare      = 0.9     // of a container's memory: what Go's runtime does not count needs room too
-	requestShare     = 4       // one part in so many of the memory limit is for requests
+	memoryShare      = 0.9     // of a container's memory: the rest is for memory that Go's runtime does not count
+	requestShare     = 4       // one part in this many of the memory limit is for requests
 	maxRequestShare  = 1 << 30 // and no more than this
-	openFilesShare   = 2       // one in so many descriptors is for files that are not being written
-	connectionsShare = 4       // and one in so many for connections; what is left is for files that are being written
+	openFilesShare   = 2       // one in this many descriptors is for files that are not being written
+	connectionsShare = 4       // and one in this many for connections; the rest is for files that are being written
 	maxOpenFiles     = 16384   // more are of no use
 	goMemoryVariable = "GOMEMLIMIT"
 )
 
-// decideLimits fills in what the configuration leaves to the machine. container is the memory that a control group allows,
-// goLimit what GOMEMLIMIT says, and descriptors how many the process may have; 0 is no limit or unknown.
+// decideLimits derives what the configuration leaves to the machine. container is the memory that a control group allows,
+// goLimit the value of GOMEMLIMIT, and descriptors how many the process may have; 0 is no limit or unknown.
 func decideLimits(s config.Server, container, goLimit, descriptors int64) limits {
 	l := limits{
 		memory: s.MemoryLimit, openFiles: int(s.MaxOpenFiles), connections: unlimited(s.MaxConnections),
@@ -52,7 +52,7 @@ func decideLimits(s config.Server, container, goLimit, descriptors int64) limits
 		l.openFiles = int(min(descriptors/openFilesShare, maxOpenFiles))
 	}
 	if l.connections == 0 {
-		l.connections = int(descriptors / connectionsShare) // idle clients must not keep a log from its next segment
+		l.connections = int(descriptors / connectionsShare) // idle clients must not keep a log from opening its next segment
 	}
 	if l.requestBytes < 0 {
 		l.requestBytes = 0
@@ -63,12 +63,12 @@ func decideLimits(s config.Server, container, goLimit, descriptors int64) limits
 	return l
 }
 
-// machineLimits is decideLimits for this process.
+// machineLimits calls decideLimits for this process.
 func machineLimits(s config.Server) limits {
 	return decideLimits(s, containerMemory(os.DirFS("/")), goMemoryLimit(), descriptorLimit())
 }
 
-// apply makes the Go runtime keep to the memory limit, unless GOMEMLIMIT has done so, and logs the limits.
+// apply sets the Go runtime's memory limit, unless GOMEMLIMIT has done so, and logs the limits.
 func (l limits) apply(s config.Server, logger *slog.Logger) {
 	if goLimit := goMemoryLimit(); goLimit == 0 && l.memory > 0 {
 		debug.SetMemoryLimit(l.memory)
@@ -79,7 +79,7 @@ func (l limits) apply(s config.Server, logger *slog.Logger) {
 		"request bytes", l.requestBytes)
 }
 
-// goMemoryLimit is what GOMEMLIMIT says, 0 without one. The runtime has read it.
+// goMemoryLimit returns the value of GOMEMLIMIT, 0 without one.
 func goMemoryLimit() int64 {
 	if os.Getenv(goMemoryVariable) == "" {
 		return 0
@@ -90,8 +90,8 @@ func goMemoryLimit() int64 {
 	return 0
 }
 
-// descriptorLimit is how many descriptors the process may have, 0 when it cannot be asked. Go has raised the soft limit to
-// the hard one.
+// descriptorLimit returns how many descriptors the process may have, 0 if unknown. Go has raised the soft limit to the
+// hard one.
 func descriptorLimit() int64 {
 	var r unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {
@@ -100,8 +100,8 @@ func descriptorLimit() int64 {
 	return int64(min(r.Cur, math.MaxInt32))
 }
 
-// containerMemory is the memory that the control groups of this process allow, the least of all that it is in; 0 when there
-// is no limit. The root of fsys is that of the machine.
+// containerMemory returns the smallest memory limit of the control groups of this process, 0 when there is no limit. The
+// root of fsys is that of the machine.
 func containerMemory(fsys fs.FS) int64 {
 	file, err := fsys.Open("proc/self/cgroup")
 	if err != nil {
@@ -130,8 +130,8 @@ func containerMemory(fsys fs.FS) int64 {
 
 const cgroupRoot = "sys/fs/cgroup"
 
-// memoryGroup reads a line of /proc/self/cgroup: ID:CONTROLLERS:PATH. It returns the group's directory and the name of the
-// file that holds its limit, for version 2 of control groups (0::PATH) and version 1 (N:memory:PATH).
+// memoryGroup parses a line of /proc/self/cgroup: ID:CONTROLLERS:PATH. It returns the group's directory and the name of
+// the file that holds its limit, for version 2 of control groups (0::PATH) and version 1 (N:memory:PATH).
 func memoryGroup(line string) (dir, file string, ok bool) {
 	fields := strings.SplitN(line, ":", 3)
 	if len(fields) != 3 {

@@ -60,25 +60,25 @@ if a repair has removed offsets after its beginning. The exit code is 1 if anyth
 	return c
 }
 
-// checkRun is one call of the command.
+// checkRun is one run of the command.
 type checkRun struct {
-	out     io.Writer // where each result goes at once; nil: nowhere
+	out     io.Writer // results are printed as they come; nil if not
 	told    io.Writer
 	checked []checkedLog
 }
 
-// checkedLog is what the check of one log, or of a file that logs share, found.
+// checkedLog is the result for one log, or for a file that logs share.
 type checkedLog struct {
 	Dir      string   `json:"dir"`
 	Start    int64    `json:"start_offset"`
 	End      int64    `json:"end_offset"`
 	Bytes    int64    `json:"bytes"`
 	Repairs  []string `json:"repairs"`  // what a start would cut or rebuild
-	Problems []string `json:"problems"` // what no start can repair
-	Notes    []string `json:"notes"`    // what is not wrong, but good to know
+	Problems []string `json:"problems"` // what a start cannot repair
+	Notes    []string `json:"notes"`    // worth knowing, but not wrong
 	Kept     int      `json:"kept"`     // files in the quarantine, which are not part of the log
 
-	// Journal is what a journal holds; nil for anything else.
+	// Journal is the content of a journal; nil for anything else.
 	Journal []journaledRecords `json:"journal,omitempty"`
 
 	shared bool // a file that logs share, not a log
@@ -124,7 +124,7 @@ func (r checkedLog) print(w io.Writer) {
 	}
 }
 
-// add takes in a result.
+// add adds a result.
 func (k *checkRun) add(result checkedLog) {
 	k.checked = append(k.checked, result)
 	if k.out != nil {
@@ -132,7 +132,7 @@ func (k *checkRun) add(result checkedLog) {
 	}
 }
 
-// path checks a partition, or all of a data directory.
+// path checks a partition, or all partitions of a data directory.
 func (k *checkRun) path(ctx context.Context, path string) error {
 	dirs, err := partitionDirs(path)
 	if err != nil {
@@ -158,8 +158,8 @@ func (k *checkRun) path(ctx context.Context, path string) error {
 	return nil
 }
 
-// data checks the files that the partitions of a data directory share, and returns its files as a start would make them. It
-// returns nil if there is no data directory, or a server is using it.
+// data checks the files that the partitions of a data directory share, and returns its files as a start would leave them.
+// It returns nil if there is no data directory, or a server is using it.
 func (k *checkRun) data(ctx context.Context, path string) (*node.StoppedDir, error) {
 	_, dir, err := dataDirOf(path)
 	if err != nil || dir == "" {
@@ -188,7 +188,7 @@ func (k *checkRun) data(ctx context.Context, path string) (*node.StoppedDir, err
 		k.add(damagedCheckpoints(dir, damage))
 	}
 	k.journals(data, left)
-	return data, data.Close() // its view of the files stays
+	return data, data.Close() // its view of the files remains usable
 }
 
 // damagedCheckpoints is the result for checkpoint files that cannot be read. A start rebuilds damaged ones, but not those of a
@@ -239,8 +239,9 @@ func (k *checkRun) verdict() error {
 	return nil
 }
 
-// dataDirOf returns where a path really is, and the data directory that it is, or is a partition of; empty if there is none. The
-// lock is in that, whatever name led there: "." has no parent by its name, and a link has another one.
+// dataDirOf resolves a path, and returns its data directory: the path itself, or the parent of a partition; empty if
+// there is none. The lock is in the real directory, whatever name led there: "." has no parent by its name, and a link
+// has another one.
 func dataDirOf(path string) (real, dataDir string, err error) {
 	named, err := filepath.Abs(path)
 	if err != nil {
@@ -298,13 +299,13 @@ func partitionDirs(path string) ([]string, error) {
 	return dirs, nil
 }
 
-// isOfPartition reports whether an entry is one that a partition's directory has. Before the first record there is no .log file.
+// isOfPartition reports whether an entry marks a partition's directory. Before the first record there is no .log file.
 func isOfPartition(e fs.DirEntry) bool {
 	return !e.IsDir() && (strings.HasSuffix(e.Name(), ".log") || e.Name() == "partition.metadata")
 }
 
-// checkLog opens the log over its files, without changing them, and checks it. What lies below proven is known to have been on
-// disk.
+// checkLog opens the log over its files, without changing them, and checks it. Everything below proven is known to have
+// been on disk.
 func checkLog(fsys vfs.FS, dir string, proven int64) checkedLog {
 	result := newCheckedLog(dir)
 	env := kafkalog.NewEnv(kafkalog.EnvOptions{FS: overlay.New(fsys), Events: kafkalog.Events{
@@ -360,7 +361,7 @@ func checkLog(fsys vfs.FS, dir string, proven int64) checkedLog {
 	return result
 }
 
-// transactions reports those that are open, given the offsets that repairs have removed from the log.
+// transactions reports open transactions, given the offsets that repairs have removed from the log.
 func (r *checkedLog) transactions(producers []kafkalog.ActiveProducer, lost []quarantine.Offsets) {
 	for _, p := range producers {
 		if p.TxnStartOffset < 0 {

@@ -15,16 +15,16 @@ import (
 
 // placedBatch is a batch as the index files describe it.
 type placedBatch struct {
-	position, end int64 // the bytes that it takes in the segment
+	position, end int64 // its bytes in the segment
 	base, last    int64 // its offsets
-	newest        int64 // the largest timestamp of it and of all batches before it
+	newest        int64 // the largest timestamp up to and including it
 }
 
-// maxMismatches is how many entries of one index file are reported; a file with one wrong entry often has many.
+// maxMismatches bounds how many entries of one index file are reported; a file with one wrong entry often has many.
 const maxMismatches = 3
 
-// indexMismatches checks the index files of a partition against its segments. A missing file is not wrong: it is rebuilt when
-// the log is opened.
+// indexMismatches compares the index files of a partition with its segments. A missing file is not wrong: it is rebuilt
+// when the log is opened.
 func indexMismatches(fsys vfs.FS, dir string) ([]string, error) {
 	entries, err := fsys.List(dir)
 	if err != nil {
@@ -57,7 +57,7 @@ func placedBatches(fsys vfs.FS, name string) ([]placedBatch, error) {
 	return batches, err
 }
 
-// offsetMismatches are the entries of an offset index that would lead a reader astray.
+// offsetMismatches returns the entries of an offset index that would mislead a reader.
 func offsetMismatches(fsys vfs.FS, name string, batches []placedBatch) []string {
 	entries, err := kafkalog.ReadOffsetIndexFile(fsys, name)
 	m := mismatches{name: name}
@@ -76,7 +76,7 @@ func offsetMismatches(fsys vfs.FS, name string, batches []placedBatch) []string 
 	return m.report()
 }
 
-// timeMismatches are the entries of a time index that would lead a search by time astray.
+// timeMismatches returns the entries of a time index that would mislead a search by time.
 func timeMismatches(fsys vfs.FS, name string, batches []placedBatch) []string {
 	entries, err := kafkalog.ReadTimeIndexFile(fsys, name)
 	m := mismatches{name: name}

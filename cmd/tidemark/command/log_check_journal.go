@@ -9,7 +9,7 @@ import (
 
 // journaledRecords are records of one segment of a partition in a journal.
 type journaledRecords struct {
-	Dir     string `json:"dir"` // of the partition, by its name; empty: there is none
+	Dir     string `json:"dir"` // name of the partition's directory, or empty
 	TopicID string `json:"topic_id"`
 	Index   int32  `json:"partition"`
 	Segment int64  `json:"segment"`
@@ -18,7 +18,7 @@ type journaledRecords struct {
 	Bytes   int64  `json:"bytes"`
 }
 
-// name says whose the records are.
+// name returns the partition that the records belong to.
 func (j journaledRecords) name() string {
 	if j.Dir == "" {
 		return fmt.Sprintf("partition %d of topic id %s, of which there is no directory", j.Index, j.TopicID)
@@ -26,7 +26,7 @@ func (j journaledRecords) name() string {
 	return j.Dir
 }
 
-// printedPartitions is how many partitions of a journal are printed for people.
+// printedPartitions bounds how many partitions of a journal are printed for people.
 const printedPartitions = 20
 
 func printJournaled(w io.Writer, all []journaledRecords) {
@@ -42,7 +42,7 @@ func printJournaled(w io.Writer, all []journaledRecords) {
 	}
 }
 
-// journals reports the journals of a data directory. left says what a start could not put back of them.
+// journals reports the journals of a data directory. left says what a start could not restore from them.
 func (k *checkRun) journals(data *node.StoppedDir, left []string) {
 	for i, found := range data.Journals() {
 		result := newSharedFile(found.File)

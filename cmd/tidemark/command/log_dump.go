@@ -84,7 +84,7 @@ func (d *dumper) dump(path string) error {
 	return nil
 }
 
-// file prints one file by what its name says it is.
+// file prints one file in the format that its name implies.
 func (d *dumper) file(path string) error {
 	if !d.asJSON {
 		fmt.Fprintln(d.out, path)
@@ -124,7 +124,7 @@ func (d *dumper) file(path string) error {
 		"leader-epoch-checkpoint can", path)
 }
 
-// dumpEntries prints entries one a line, those before an error too.
+// dumpEntries prints entries one a line, including those before an error.
 func dumpEntries[E any](d *dumper, entries []E, err error, line func(E) string) error {
 	for _, e := range entries {
 		if d.asJSON {
@@ -186,7 +186,7 @@ func describeBatch(position int64, b batch.Batch) dumpedBatch {
 	return d
 }
 
-// batch prints one batch of a segment. A batch whose bytes are damaged is shown with the problem, and the walk goes on.
+// batch prints one batch of a segment. A damaged batch is shown with the problem, and the walk continues.
 func (d *dumper) batch(position int64, b batch.Batch) error {
 	described := describeBatch(position, b)
 	if b.Magic() != batch.Magic {
@@ -219,7 +219,7 @@ func describeRecords(b batch.Batch) (records []dumpedRecord, problem string) {
 	return records, problem
 }
 
-// copyTextOrBytes is textOrBytes for bytes that are reused.
+// copyTextOrBytes is textOrBytes for a buffer that is reused.
 func copyTextOrBytes(b []byte) (*string, []byte) {
 	text, raw := textOrBytes(b)
 	return text, append([]byte(nil), raw...)
@@ -247,7 +247,7 @@ func (d dumpedBatch) print(w io.Writer) {
 	}
 }
 
-// shown is a key or value on a line: quoted text, hexadecimal bytes or null.
+// shown formats a key or value on a line: quoted text, hexadecimal bytes or null.
 func shown(text *string, raw []byte) string {
 	switch {
 	case text != nil:

@@ -76,7 +76,7 @@ command failed.`,
 		if err != nil && len(run.repaired) == 0 {
 			return err
 		}
-		run.abort.tellUnknown(run.told) // what was done is told, also when something else failed
+		run.abort.tellUnknown(run.told) // even if something else failed
 		if asJSON {
 			err = errors.Join(err, writeJSON(c.OutOrStdout(), run.repaired))
 		} else {
@@ -90,7 +90,7 @@ command failed.`,
 	return c
 }
 
-// What came of one log.
+// The outcomes for one log.
 const (
 	repairSound        = "sound"
 	repairWouldChange  = "would change"
@@ -110,11 +110,11 @@ type repairedLog struct {
 	Problems []string     `json:"problems"`
 	Kept     []string     `json:"kept"` // paths in the quarantine
 
-	// Transactions are those whose end is lost, or that are open.
+	// Transactions are those that lost their end, or that are open.
 	Transactions []repairTransaction `json:"transactions"`
 }
 
-// repairStep is a [kafkalog.RepairStep] for programs.
+// repairStep is a [kafkalog.RepairStep] in JSON.
 type repairStep struct {
 	Action   string `json:"action"`
 	File     string `json:"file"`
@@ -122,21 +122,21 @@ type repairStep struct {
 	Position int64  `json:"position"`
 	Bytes    int64  `json:"bytes"`
 	First    int64  `json:"first_lost_offset"`
-	Next     int64  `json:"next_offset"` // equal to the first if no offset is lost
+	Next     int64  `json:"next_offset"` // equal to first_offset if no offset is lost
 	Records  int64  `json:"records"`
 }
 
-// repairRun is one call of the command.
+// repairRun is one run of the command.
 type repairRun struct {
 	apply    bool
 	abort    *abortChoice
 	told     io.Writer
 	bar      *bytesBar
 	repaired []repairedLog
-	journal  error // what could not be put back of journals
+	journal  error // what could not be restored from journals
 }
 
-// path repairs a partition, or all of a data directory.
+// path repairs a partition, or all partitions of a data directory.
 func (r *repairRun) path(ctx context.Context, path string) (err error) {
 	real, dataDir, err := dataDirOf(path)
 	if err != nil {
@@ -168,7 +168,7 @@ func (r *repairRun) path(ctx context.Context, path string) (err error) {
 	return nil
 }
 
-// take takes the data directory, so that no server can, and reports what is wrong with the files that its partitions share.
+// take locks the data directory against servers, and reports faults of the files that its partitions share.
 func (r *repairRun) take(ctx context.Context, dir string) (*node.StoppedDir, error) {
 	data, err := node.TakeStopped(ctx, dir, r.apply, func(file, reason string) {
 		fmt.Fprintf(r.told, "%s: its records in the journal were not put back: %s\n", file, reason)
@@ -192,7 +192,7 @@ func (r *repairRun) take(ctx context.Context, dir string) (*node.StoppedDir, err
 	return data, nil
 }
 
-// repair plans the repair of one log, and does it if that was asked for.
+// repair plans the repair of one log, and executes it if requested.
 func (r *repairRun) repair(dir string, data *node.StoppedDir) repairedLog {
 	var fsys vfs.FS = overlay.New(vfs.OS())
 	if r.apply {
@@ -241,7 +241,7 @@ func newRepairedLog(dir string) repairedLog {
 	}
 }
 
-// describe takes in what a plan found and would do.
+// describe copies a plan into the result.
 func (l *repairedLog) describe(plan *kafkalog.Repair) {
 	l.Start, l.End = plan.Start, plan.End
 	for _, s := range plan.Steps {
@@ -256,7 +256,7 @@ func (l *repairedLog) describe(plan *kafkalog.Repair) {
 	}
 }
 
-// failed is the result of a repair that an error ended.
+// failed marks the result with the error that ended the repair.
 func (l repairedLog) failed(err error) repairedLog {
 	text := err.Error()
 	if vfs.IsNoSpace(err) {
@@ -337,7 +337,7 @@ func (s repairStep) print(w io.Writer) {
 	}
 }
 
-// verdict is the exit code.
+// verdict returns the exit code.
 func (r *repairRun) verdict() error {
 	counts := map[string]int{}
 	for _, l := range r.repaired {

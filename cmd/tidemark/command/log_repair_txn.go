@@ -12,15 +12,15 @@ import (
 	"github.com/tidemark-io/tidemark/kafkalog"
 )
 
-// repairTransaction is a [kafkalog.RepairTransaction] for programs.
+// repairTransaction is a [kafkalog.RepairTransaction] in JSON.
 type repairTransaction struct {
 	End              string `json:"end"`
 	ProducerID       int64  `json:"producer_id"`
 	ProducerEpoch    int16  `json:"producer_epoch"`
-	CoordinatorEpoch int32  `json:"coordinator_epoch"` // -1 if it is not known
+	CoordinatorEpoch int32  `json:"coordinator_epoch"` // -1 if not known
 	First            int64  `json:"first_offset"`
-	Marker           int64  `json:"marker_offset"` // -1: there is none
-	Commit           bool   `json:"commit"`        // the marker says so
+	Marker           int64  `json:"marker_offset"` // -1 if there is none
+	Commit           bool   `json:"commit"`        // according to the marker
 	Lost             bool   `json:"end_may_be_lost"`
 	Reason           string `json:"reason"`
 }
@@ -58,13 +58,13 @@ func (t repairTransaction) print(w io.Writer, done bool) {
 	}
 }
 
-// abortChoice are the producers whose open transactions are to be aborted.
+// abortChoice is the set of producers whose open transactions are to be aborted.
 type abortChoice struct {
 	all bool
-	ids map[int64]bool // whether it had one
+	ids map[int64]bool // true once an open transaction was found
 }
 
-// has reports whether the producer, which has an open transaction, is one of them.
+// has reports whether a producer with an open transaction was chosen.
 func (a *abortChoice) has(id int64) bool {
 	if _, named := a.ids[id]; named {
 		a.ids[id] = true
@@ -73,7 +73,7 @@ func (a *abortChoice) has(id int64) bool {
 	return a.all
 }
 
-// tellUnknown names the producers that were chosen but have no open transaction.
+// tellUnknown names the chosen producers without an open transaction.
 func (a *abortChoice) tellUnknown(w io.Writer) {
 	for _, id := range slices.Sorted(maps.Keys(a.ids)) {
 		if !a.ids[id] {
@@ -82,7 +82,7 @@ func (a *abortChoice) tellUnknown(w io.Writer) {
 	}
 }
 
-// producersToAbort reads the flag --abort.
+// producersToAbort parses the flag --abort.
 func producersToAbort(c *cobra.Command, words []string) (*abortChoice, error) {
 	choice := &abortChoice{ids: map[int64]bool{}}
 	for _, word := range words {

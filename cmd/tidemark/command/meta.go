@@ -24,13 +24,13 @@ func newMeta() *cobra.Command {
 	return c
 }
 
-// addMetaFlags gives a command the flags of the server's configuration that say which metadata log is meant; all others come
-// from the environment and the file, as for the server.
+// addMetaFlags adds the flags of the server's configuration that locate the metadata log; all others come from the
+// environment and the file, as for the server.
 func addMetaFlags(c *cobra.Command) *serverFlags {
 	return addSettingFlags(c, "data-dir", "meta-url", "meta-cacert", "meta-cert", "meta-key", "meta-user")
 }
 
-// metaSource is the metadata log that the settings name.
+// metaSource returns the metadata log that the settings name.
 func metaSource(c *cobra.Command, f *serverFlags) (node.MetaSource, config.Server, error) {
 	loaded, err := f.load(c)
 	if err != nil {
@@ -39,7 +39,7 @@ func metaSource(c *cobra.Command, f *serverFlags) (node.MetaSource, config.Serve
 	return node.MetaSource{DataDir: loaded.Server.DataDir, MetaStore: metaStore(loaded.Server)}, loaded.Server, nil
 }
 
-// inspects makes the RunE of a command that reads a metadata log and reports what is in it.
+// inspects returns the RunE of a command that reads a metadata log and reports on it.
 func inspects(
 	settings *serverFlags, output *outputFlag, do func(c *cobra.Command, found *meta.Inspection, args []string, asJSON bool) error,
 ) func(*cobra.Command, []string) error {
@@ -60,7 +60,7 @@ func inspects(
 	}
 }
 
-// inspectMeta reads a metadata log, and says what to do when a server is using it.
+// inspectMeta reads a metadata log, and explains what to do when a server is using it.
 func inspectMeta(c *cobra.Command, source node.MetaSource) (*meta.Inspection, error) {
 	found, err := node.InspectMeta(c.Context(), source)
 	var locked *meta.LockedError

@@ -39,7 +39,7 @@ be using. Nothing is written. The exit code is 1 if anything is wrong.`,
 	return c
 }
 
-// checkedMeta is what the check of a metadata log found.
+// checkedMeta is the result of checking a metadata log.
 type checkedMeta struct {
 	Log        string   `json:"log"`
 	ClusterID  string   `json:"cluster_id"`

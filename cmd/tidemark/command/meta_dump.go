@@ -63,7 +63,7 @@ func checkTables(c *cobra.Command, tables []string) error {
 	return nil
 }
 
-// json is the dump as one object, with a list for each table.
+// json returns the dump as one object, with a list for each table.
 func (d metaDump) json() map[string]any {
 	out := map[string]any{
 		"log": d.found.Where, "cluster_id": d.found.ClusterID, "index": d.state.Index(), "clock_ms": d.state.ClockMs(),

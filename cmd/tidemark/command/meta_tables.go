@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// metaDump is the tables of a metadata log that were asked for.
+// metaDump holds the requested tables of a metadata log.
 type metaDump struct {
 	found  *meta.Inspection
 	state  *meta.State
@@ -28,7 +28,7 @@ type metaTable struct {
 	rows   func(s *meta.State) []metaRow
 }
 
-// metaRow is one row: a struct whose JSON is for programs, and its cells for people.
+// metaRow is one row: a struct with JSON for programs and cells for people.
 type metaRow interface{ cells() []any }
 
 func newMetaDumpOf(found *meta.Inspection, names []string) metaDump {
@@ -111,7 +111,7 @@ func (r topicRow) cells() []any {
 	}
 }
 
-// epochRange is the epochs of many partitions in few words.
+// epochRange summarizes the epochs of many partitions.
 func epochRange(epochs []int32) string {
 	low, high := slices.Min(epochs), slices.Max(epochs)
 	if low == high {
@@ -140,7 +140,7 @@ type keyRow struct {
 
 func (r keyRow) cells() []any { return []any{r.Key, r.Version, len(r.Value), shortValue(r.Value)} }
 
-// shortValue is the beginning of a value, as text if it is any.
+// shortValue returns the beginning of a value, as text if possible.
 func shortValue(value []byte) string {
 	const most = 48
 	text := string(value)
@@ -297,7 +297,7 @@ func destroyedRows(s *meta.State) []metaRow {
 	return rows
 }
 
-// moment is a time of the log's clock.
+// moment formats a time of the log's clock.
 func moment(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
 
 func yesNo(b bool) string {

@@ -120,7 +120,7 @@ func (r bucketRow) cells() []any {
 	return []any{r.Table, orNone(r.Partition), r.Bucket, r.Stream, r.LeaderEpoch, r.Node}
 }
 
-// orNone is a partition as a cell.
+// orNone formats a partition as a cell.
 func orNone(p meta.PartitionID) any {
 	if p == meta.NoPartition {
 		return "-"

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-io/tidemark/node"
 )
 
-// nodeSettings are the keys as a node takes them.
+// nodeSettings converts the keys to a node's configuration.
 func nodeSettings(s config.Server, l limits) node.Config {
 	return node.Config{
 		DataDir:                  s.DataDir,
@@ -54,12 +54,12 @@ func nodeSettings(s config.Server, l limits) node.Config {
 	}
 }
 
-// metaStore are the keys about the metadata log as a node takes them.
+// metaStore converts the keys of the metadata log.
 func metaStore(s config.Server) node.MetaStore {
 	return node.MetaStore{URL: s.MetaURL, CACert: s.MetaCACert, Cert: s.MetaCert, Key: s.MetaKey, User: s.MetaUser}
 }
 
-// kafkaListeners puts what is listened on and what clients are told together.
+// kafkaListeners pairs listen addresses with advertised ones.
 func kafkaListeners(s config.Server) []node.Listener {
 	var all []node.Listener
 	for i, listen := range s.KafkaListen {
@@ -72,11 +72,11 @@ func kafkaListeners(s config.Server) []node.Listener {
 	return all
 }
 
-// groupSettings are the keys about groups as a node takes them.
+// groupSettings converts the keys of groups.
 func groupSettings(s config.Server) node.GroupConfig {
 	delay := s.GroupInitialDelay
 	if delay == 0 {
-		delay = -1 // node's way to say none
+		delay = -1 // means none to node
 	}
 	return node.GroupConfig{
 		OffsetsPartitions:     s.OffsetsPartitions,
@@ -90,7 +90,7 @@ func groupSettings(s config.Server) node.GroupConfig {
 	}
 }
 
-// streamSettings are the keys about streams as a node takes them.
+// streamSettings converts the keys of streams.
 func streamSettings(s config.Server) node.StreamConfig {
 	return node.StreamConfig{
 		StoreInflight:        int(s.StoreInflight),
@@ -115,8 +115,8 @@ func streamSettings(s config.Server) node.StreamConfig {
 	}
 }
 
-// topicDefaults are the settings of all topics: those that are given by their own names win over the server's keys that
-// stand for them.
+// topicDefaults returns the settings of all topics: those given by their own names override the server keys that are
+// their defaults.
 func topicDefaults(s config.Server) map[string]string {
 	defaults := map[string]string{"max.message.bytes": strconv.FormatInt(s.MessageMaxBytes, 10)}
 	maps.Copy(defaults, s.TopicDefaults)
@@ -131,7 +131,7 @@ func topicPatterns(s config.Server) []node.TopicPattern {
 	return patterns
 }
 
-// unlimited turns a count that means no limit into node's way to say so.
+// unlimited converts a count that means no limit to node's value for it.
 func unlimited(n int32) int {
 	if n == math.MaxInt32 {
 		return 0
@@ -139,10 +139,10 @@ func unlimited(n int32) int {
 	return int(n)
 }
 
-// longIdle is as good as forever for a connection.
+// longIdle stands for forever.
 const longIdle = 100 * 365 * 24 * time.Hour
 
-// idleTime turns a time that means forever into one that can be added to a clock.
+// idleTime converts a duration that means forever to one that can be added to a clock.
 func idleTime(d time.Duration) time.Duration {
 	if d <= 0 || d > longIdle {
 		return longIdle
@@ -150,7 +150,7 @@ func idleTime(d time.Duration) time.Duration {
 	return d
 }
 
-// noneForZero turns no limit or none at all into node's way to say so, where 0 is its default.
+// noneForZero converts 0, which means none, to node's value for that, where 0 is the default.
 func noneForZero(n int) int {
 	if n == 0 {
 		return -1
@@ -158,7 +158,7 @@ func noneForZero(n int) int {
 	return n
 }
 
-// traceRatio turns none into node's way to say so.
+// traceRatio converts no sampling to node's value for it.
 func traceRatio(ratio float64) float64 {
 	if ratio == 0 {
 		return -1
@@ -166,7 +166,8 @@ func traceRatio(ratio float64) float64 {
 	return ratio
 }
 
-// swapped turns the numbers for what the server decides, -1, and for none, 0, into node's, where they are the other way round.
+// swapped converts between the configuration, where -1 leaves the choice to the server and 0 means none, and node, where
+// it is the other way round.
 func swapped[N int64 | time.Duration](n N) N {
 	switch n {
 	case -1:

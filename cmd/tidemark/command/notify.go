@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// notifySocket is the variable in which a service manager, such as systemd, names the socket where it wants to be told the
-// server's state. The protocol is that of sd_notify(3): datagrams of KEY=VALUE lines to a Unix socket, whose name begins with
-// @ when it is not in the file system.
+// notifySocket is the variable in which a service manager, such as systemd, names the socket for the server's state. The
+// protocol is that of sd_notify(3): datagrams of KEY=VALUE lines to a Unix socket, whose name begins with @ when it is
+// not in the file system.
 const notifySocket = "NOTIFY_SOCKET"
 
-// A long start-up must not look hung, so the manager is regularly asked for more time. Recovery after a crash takes as long
-// as there is to read, and a restart in the middle would only begin it again.
+// A long start-up must not look hung, so the manager is regularly asked for more time. Recovery after a crash takes as
+// long as there is data to read, and a restart in the middle would only begin it again.
 const (
 	extendEvery = 10 * time.Second
 	extendBy    = time.Minute
 )
 
-// serviceManager tells the service manager the server's state. Nothing depends on whether there is one; the first message
-// that cannot be sent is logged.
+// serviceManager reports the server's state to the service manager. Nothing depends on whether there is one; the first
+// message that cannot be sent is logged.
 type serviceManager struct {
-	conn net.Conn // nil: there is none
+	conn net.Conn // nil if there is none
 	log  *slog.Logger
 
 	mu     sync.Mutex
@@ -36,8 +36,8 @@ type serviceManager struct {
 	once  sync.Once
 }
 
-// newServiceManager connects to the manager behind a socket and asks it for more time until ready or close; an empty name is
-// no manager.
+// newServiceManager connects to the manager's socket and asks for more time until ready or close. An empty name means no
+// manager.
 func newServiceManager(socket string, log *slog.Logger) *serviceManager {
 	m := &serviceManager{log: log, status: "starting", stop: make(chan struct{})}
 	if socket == "" {
@@ -57,7 +57,7 @@ func newServiceManager(socket string, log *slog.Logger) *serviceManager {
 	return m
 }
 
-// extend asks for time at once and at each tick, and says how far start-up is.
+// extend asks for time at once and at each tick, and reports the progress of start-up.
 func (m *serviceManager) extend(tick <-chan time.Time) {
 	for {
 		m.mu.Lock()
@@ -72,7 +72,7 @@ func (m *serviceManager) extend(tick <-chan time.Time) {
 	}
 }
 
-// progress notes how far start-up is. The manager is told at the next tick.
+// progress records the progress of start-up, to be sent at the next tick.
 func (m *serviceManager) progress(phase string, done, total int) {
 	status := phase
 	if total > 0 {
@@ -83,24 +83,24 @@ func (m *serviceManager) progress(phase string, done, total int) {
 	m.status = status
 }
 
-// ready says that clients are served.
+// ready reports that clients are served.
 func (m *serviceManager) ready() {
 	m.settle()
 	m.tell("READY=1", "STATUS=serving")
 }
 
-// stopping says that the server ends, by itself or because it was asked to.
+// stopping reports that the server is stopping.
 func (m *serviceManager) stopping() { m.tell("STOPPING=1", "STATUS=stopping") }
 
 // close ends the connection.
 func (m *serviceManager) close() {
 	m.settle()
 	if m.conn != nil {
-		_ = m.conn.Close() // there is nobody left to tell
+		_ = m.conn.Close() // nobody is left to notify
 	}
 }
 
-// settle ends the requests for time.
+// settle stops asking for time.
 func (m *serviceManager) settle() {
 	m.once.Do(func() { close(m.stop) })
 	m.ended.Wait()

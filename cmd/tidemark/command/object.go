@@ -59,7 +59,7 @@ Credentials are found as the store's own tools find them.`,
 	return c
 }
 
-// dumpObjects runs a dump with a buffer before the command's output, and flushes it also when the dump fails.
+// dumpObjects runs a dump through a buffer, and flushes it even when the dump fails.
 func dumpObjects(c *cobra.Command, asJSON bool, dump func(*objectDump) error) error {
 	out := bufio.NewWriterSize(c.OutOrStdout(), 64<<10)
 	d := &objectDump{out: out}

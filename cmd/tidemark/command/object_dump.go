@@ -12,14 +12,14 @@ import (
 	"github.com/tidemark-io/tidemark/stream"
 )
 
-// storedObject is an object in a store, read piece by piece: objects may be larger than the memory.
+// storedObject is an object in a store, read piece by piece: objects may be larger than memory.
 type storedObject struct {
 	store objstore.Store
 	key   string
 	size  int64
 }
 
-// read returns n bytes from off on, which must lie inside the object.
+// read returns n bytes from off on, which must be inside the object.
 func (o storedObject) read(ctx context.Context, off, n int64) ([]byte, error) {
 	if n == 0 {
 		return nil, nil
@@ -49,7 +49,7 @@ func (d *objectDump) print(l line) error {
 	return err
 }
 
-// verdict is the error of a dump that found something wrong.
+// verdict returns the error of a dump that found something wrong.
 func (d *objectDump) verdict() error {
 	if d.problems == 0 {
 		return nil
@@ -83,7 +83,7 @@ const (
 	kindUnknown     = "unknown object"
 )
 
-// problemLine is damage, in its place.
+// problemLine describes damage, where it occurs.
 type problemLine struct {
 	Type    string `json:"type"` // "problem"
 	Problem string `json:"problem"`
@@ -166,8 +166,8 @@ func (o storedObject) kind(ctx context.Context) (string, error) {
 	return kindUnknown, nil
 }
 
-// reservation prints by which writer a node's log is held, in stores that cannot put if absent:
-// magic u32, node i64, epoch i64, failover u8.
+// reservation prints which writer holds a node's log, in stores without put-if-absent: magic u32, node i64, epoch i64,
+// failover u8.
 func (d *objectDump) reservation(ctx context.Context, o storedObject) error {
 	b, err := o.read(ctx, 0, o.size)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/tidemark-io/tidemark/stream"
 )
 
-// dataObject prints the blocks of a data object, entry by entry of its index, and its footer. A block that is damaged is
-// shown as such and the next entry follows.
+// dataObject prints the blocks of a data object, by the entries of its index, and its footer. A damaged block is shown as
+// such and the next entry follows.
 func (d *objectDump) dataObject(ctx context.Context, o storedObject) error {
 	if err := d.print(objectLine{Type: "object", Key: o.key, Kind: kindData, Size: o.size}); err != nil {
 		return err
@@ -77,11 +77,11 @@ func (d *objectDump) blocks(ctx context.Context, o storedObject, e stream.IndexE
 	return nil
 }
 
-// block reads the block at a position, whose header says how long it is; it ends at end or before.
+// block reads the block at a position; its header gives its length, and it ends at end or before.
 func (o storedObject) block(ctx context.Context, position, end int64) ([]byte, error) {
 	header, err := o.read(ctx, position, min(stream.BlockHeaderSize, end-position))
 	if err != nil || len(header) < stream.BlockHeaderSize {
-		return header, err // decoding says what is missing
+		return header, err // decoding reports what is missing
 	}
 	length := int64(int32(binary.BigEndian.Uint32(header[6:])))
 	if length < 0 || length > end-position-stream.BlockHeaderSize {
@@ -136,7 +136,7 @@ func (l entryLine) text() string {
 		plural(l.Records, "record"), l.Position, l.Size)
 }
 
-// recordLine is a record without its payload, which a stream does not look into.
+// recordLine is a record without its payload, which streams do not interpret.
 type recordLine struct {
 	Type    string `json:"type"` // "record"
 	Stream  int64  `json:"stream"`
@@ -175,7 +175,7 @@ func (l footerLine) text() string {
 	return fmt.Sprintf("  footer at %d  index at %d  %d B  %d entries", l.Position, l.IndexPosition, l.IndexLen, l.Entries)
 }
 
-// maxComposite is the longest composite that is read: it has no data in it, only some dozen bytes for each linked block.
+// maxComposite is the largest composite that is read: it holds no data, only some dozen bytes for each linked block.
 const maxComposite = 1 << 30
 
 func (d *objectDump) composite(ctx context.Context, o storedObject) error {
@@ -213,7 +213,7 @@ func (d *objectDump) composite(ctx context.Context, o storedObject) error {
 	return d.print(describeFooter(o, footer, len(c.Entries)))
 }
 
-// componentLine is an object whose blocks a composite links; the entries behind it are positions in that object.
+// componentLine is an object whose blocks a composite links; the entries after it are positions in that object.
 type componentLine struct {
 	Type       string `json:"type"` // "component"
 	Object     int64  `json:"object"`

@@ -62,8 +62,8 @@ func (l walHeaderLine) text() string {
 	return fmt.Sprintf("  header  start %d  frames %d B  node %d  epoch %d  trim %s", l.Start, l.Body, l.Node, l.Epoch, trim)
 }
 
-// frames prints frames up to the object's end or the first that is damaged: where the next one begins is not known then.
-// In version 0 a frame may begin in one object and end in the next.
+// frames prints frames up to the object's end or the first damaged one: after it the next position is not known. In
+// version 0 a frame may begin in one object and end in the next.
 func (d *objectDump) frames(ctx context.Context, o storedObject, h stream.WALHeader) error {
 	position, offset := int64(h.Size()), h.Start
 	for position < o.size {
@@ -86,7 +86,7 @@ func (d *objectDump) frames(ctx context.Context, o storedObject, h stream.WALHea
 	return nil
 }
 
-// frame reads the frame at a position, or what the object has of it.
+// frame reads the frame at a position, or the part of it that the object has.
 func (o storedObject) frame(ctx context.Context, position int64) (b []byte, whole bool, err error) {
 	rest := o.size - position
 	header, err := o.read(ctx, position, min(stream.FrameHeaderSize, rest))
@@ -110,7 +110,7 @@ type frameLine struct {
 	BodyChecksum   string      `json:"body_checksum"`
 	Padding        bool        `json:"padding,omitempty"`
 	Sentinel       bool        `json:"sentinel,omitempty"`
-	Mark           bool        `json:"mark,omitempty"` // of how far the log was acknowledged: the record's start
+	Mark           bool        `json:"mark,omitempty"` // the record's start says how far the log was acknowledged
 	Record         *recordLine `json:"record,omitempty"`
 }
 
@@ -142,7 +142,7 @@ func (l frameLine) text() string {
 	}
 }
 
-// cutFrameLine is the beginning of a frame that goes on in the next object.
+// cutFrameLine is the beginning of a frame that continues in the next object.
 type cutFrameLine struct {
 	Type   string `json:"type"` // "cut frame"
 	Offset int64  `json:"offset"`

@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// extent is what can be read of a partition: offsets from Start up to, without it, End.
+// extent is the readable range of a partition: offsets from Start up to, but not including, End.
 type extent struct {
 	Start, End int64
 }
@@ -24,14 +24,14 @@ const (
 	earliestTime = -2
 )
 
-// listed is one offset that was asked for, or why there is none.
+// listed is one requested offset, or why there is none.
 type listed struct {
 	offset int64
 	err    error
 }
 
-// askOffsets asks for one offset of each of a topic's partitions: the first of a record that is not older than a time in
-// milliseconds, latestTime or earliestTime. An offset is -1 where there is no such record.
+// askOffsets asks for one offset of each of a topic's partitions: that of the first record at or after a time in
+// milliseconds, or latestTime or earliestTime. An offset is -1 if there is no such record.
 func askOffsets(
 	ctx context.Context, kc *kgo.Client, topic string, partitions []int32, time int64, committed bool,
 ) (map[int32]listed, error) {
@@ -62,7 +62,7 @@ func askOffsets(
 	return out, nil
 }
 
-// listOffsets is askOffsets for callers that need every one of them.
+// listOffsets is askOffsets for callers that need all offsets.
 func listOffsets(
 	ctx context.Context, kc *kgo.Client, topic string, partitions []int32, time int64, committed bool,
 ) (map[int32]int64, error) {
@@ -80,7 +80,7 @@ func listOffsets(
 	return offsets, nil
 }
 
-// extents returns what can be read of partitions; committed leaves out what open transactions hold back.
+// extents returns the readable ranges of partitions; committed leaves out what open transactions hold back.
 func extents(ctx context.Context, kc *kgo.Client, topic string, partitions []int32, committed bool) (map[int32]extent, error) {
 	starts, err := listOffsets(ctx, kc, topic, partitions, earliestTime, false)
 	if err != nil {
@@ -97,7 +97,7 @@ func extents(ctx context.Context, kc *kgo.Client, topic string, partitions []int
 	return out, nil
 }
 
-// chosen are the partitions to read: those that are asked for, which must exist, or all.
+// chosen returns the partitions to read: the requested ones, which must exist, or all.
 func chosen(about kadm.TopicDetail, asked []int32) ([]int32, error) {
 	all := slices.Sorted(maps.Keys(about.Partitions))
 	if len(asked) == 0 {

@@ -24,7 +24,7 @@ func addOutputFlag(c *cobra.Command) *outputFlag {
 	return f
 }
 
-// json reports whether JSON is asked for; any other word than text and json is a usage error.
+// json reports whether JSON is requested; any other word than text and json is a usage error.
 func (f *outputFlag) json(c *cobra.Command) (bool, error) {
 	switch f.format {
 	case "text":
@@ -68,13 +68,13 @@ func (t *table) flush() error {
 	return t.w.Flush()
 }
 
-// executeHelp is the help of --execute, and nothingChanged what a command that changes nothing without it ends with.
+// executeHelp is the help of --execute, and nothingChanged the last line of a command that changed nothing without it.
 const (
 	executeHelp    = "do it; without this flag nothing changes"
 	nothingChanged = "nothing was changed; add --execute to do it"
 )
 
-// dryRunNote says after a table, away from standard output, that nothing was done.
+// dryRunNote says on standard error, after a table, that nothing was done.
 func dryRunNote(c *cobra.Command, executed bool, what string) error {
 	if executed {
 		return nil
@@ -90,7 +90,7 @@ type action struct {
 	text string // for people
 }
 
-// reportActions prints what was done, also when something else failed.
+// reportActions prints what was done, even when something else failed.
 func reportActions(c *cobra.Command, actions []action, asJSON bool) error {
 	if asJSON {
 		if actions == nil {
@@ -117,7 +117,7 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// plural is a count with its noun.
+// plural formats a count with its noun.
 func plural[N ~int | ~int32 | ~int64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -128,7 +128,7 @@ func plural[N ~int | ~int32 | ~int64](n N, noun string) string {
 // dash stands for an empty cell.
 func dash(text string) string { return cmp.Or(text, "-") }
 
-// offsetText shows an offset, or a dash for a negative one, which is none.
+// offsetText formats an offset, or a dash for a negative one.
 func offsetText(offset int64) string {
 	if offset < 0 {
 		return "-"

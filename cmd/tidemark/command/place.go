@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// place is where a reader begins or ends, or where a group is set to: the same words everywhere.
+// place is where a reader begins or ends, or where a group is set to. All commands accept the same words.
 type place struct {
 	kind placeKind
 	n    int64 // an offset, a count of records, or milliseconds since 1970
@@ -26,7 +26,7 @@ const (
 	atEnd     placeKind = 2
 	atOffset  placeKind = 3
 	beforeEnd placeKind = 4 // n records before the end
-	atTime    placeKind = 5 // the first record that is not older
+	atTime    placeKind = 5 // the first record at or after it
 )
 
 // placeHelp says what a PLACE may be, for help texts.
@@ -61,7 +61,7 @@ func parsePlace(c *cobra.Command, flag, word string, now time.Time) (place, erro
 var timeLayouts = []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05",
 	"2006-01-02 15:04", time.DateOnly}
 
-// parseTime reads now, an age, a time, or @ and milliseconds; the result is in milliseconds since 1970.
+// parseTime parses now, an age, a time, or @ and milliseconds; the result is in milliseconds since 1970.
 func parseTime(word string, now time.Time) (ms int64, ok bool) {
 	if word == "now" {
 		return now.UnixMilli(), true
@@ -81,7 +81,7 @@ func parseTime(word string, now time.Time) (ms int64, ok bool) {
 	return 0, false
 }
 
-// parseAge reads -1h30m, with d for days added.
+// parseAge parses -1h30m, with d for days added.
 func parseAge(word string) (time.Duration, bool) {
 	text, ok := strings.CutPrefix(word, "-")
 	if !ok {
@@ -95,8 +95,8 @@ func parseAge(word string) (time.Duration, bool) {
 	return age, err == nil && age >= 0
 }
 
-// resolve turns a place into an offset in each partition. A place that is itself an offset is taken as it is, even outside
-// of what can be read; every other resolves to what can be read.
+// resolve turns a place into an offset in each partition. An explicit offset is used as it is, even outside of the
+// readable range; every other place resolves to an offset inside it.
 func (p place) resolve(ctx context.Context, kc *kgo.Client, topic string, readable map[int32]extent) (map[int32]int64, error) {
 	out := make(map[int32]int64, len(readable))
 	for partition, e := range readable {
@@ -127,7 +127,7 @@ func (p place) resolve(ctx context.Context, kc *kgo.Client, topic string, readab
 	return out, nil
 }
 
-// checkOffset refuses an offset that no partition has reached, rather than wait for it in silence.
+// checkOffset refuses an offset that no partition has reached, instead of waiting for it silently.
 func checkOffset(topic string, p place, readable map[int32]extent) error {
 	if p.kind != atOffset {
 		return nil

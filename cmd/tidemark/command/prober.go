@@ -10,8 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// prober finds out whether there is anything to read between two offsets. Offsets alone do not tell: control records, what
-// compaction removed and aborted transactions take offsets and are never seen by a reader.
+// prober finds out whether there is a record between two offsets. Offsets alone do not show that: control records, gaps
+// of compaction and aborted transactions take offsets but are never seen by a reader.
 type prober struct {
 	kc        *kgo.Client
 	topic     string
@@ -29,10 +29,10 @@ func newProber(kc *kgo.Client, about kadm.TopicDetail, committed bool) *prober {
 	return &prober{kc: kc, topic: about.Topic, id: about.ID, leaders: leaders, committed: committed}
 }
 
-// probeBytes is how much a probe asks for at once. A batch that is larger comes whole.
+// probeBytes is how much a probe requests at once. A larger batch comes whole.
 const probeBytes = 64 << 10
 
-// empty reports whether no record is between two offsets of a partition.
+// empty reports whether there is no record between two offsets of a partition.
 func (p *prober) empty(ctx context.Context, partition int32, from, end int64) (bool, error) {
 	for from < end {
 		got, err := p.fetch(ctx, partition, from)
@@ -53,8 +53,8 @@ func (p *prober) empty(ctx context.Context, partition int32, from, end int64) (b
 // probed is what one fetch found.
 type probed struct {
 	offsets []int64 // of records that a reader would see
-	next    int64   // where to go on
-	bound   int64   // up to where the server may serve
+	next    int64   // where to continue
+	bound   int64   // where the server stops serving
 }
 
 func (p *prober) fetch(ctx context.Context, partition int32, from int64) (probed, error) {

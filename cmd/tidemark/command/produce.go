@@ -88,8 +88,8 @@ each becomes one record. With --acks all, the default, an acknowledged record is
 	return c
 }
 
-// maxBatchBytes is the largest batch that a producer makes unless it is told otherwise: kgo's default, which the default of
-// max.message.bytes has room for.
+// maxBatchBytes is the default size limit of a producer's batches: kgo's default, which fits into the default of
+// max.message.bytes.
 const maxBatchBytes = 1_000_012
 
 // addProducerFlags adds the flags that all producers have.
@@ -98,7 +98,7 @@ func addProducerFlags(c *cobra.Command, acks, compression *string) {
 	addWordFlag(c, compression, "compression", "z", "the codec of batches", "none", "gzip", "snappy", "lz4", "zstd")
 }
 
-// options turns the flags into what the client is made with.
+// options converts the flags to client options.
 func (f *produceFlags) options(c *cobra.Command, topic string) ([]kgo.Opt, error) {
 	opts := []kgo.Opt{
 		kgo.DefaultProduceTopic(topic),
@@ -145,8 +145,8 @@ func parseHeaders(c *cobra.Command, words []string) ([]kgo.RecordHeader, error) 
 	return headers, nil
 }
 
-// produceAll writes records until there are no more and returns how many were acknowledged. After the first failure it
-// reads no more and returns it.
+// produceAll writes records until there are no more and returns how many were acknowledged. It stops at the first failure
+// and returns it.
 func produceAll(ctx context.Context, kc *kgo.Client, records iter.Seq2[*kgo.Record, error]) (int64, error) {
 	var acknowledged atomic.Int64
 	ctx, cancel := context.WithCancelCause(ctx)

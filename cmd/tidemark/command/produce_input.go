@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// records returns what is to be written, as the flags say where it comes from. An error ends it.
+// records returns the records to write, from the source that the flags name. An error ends the sequence.
 func (f *produceFlags) records(c *cobra.Command, files []string) (iter.Seq2[*kgo.Record, error], error) {
 	headers, err := parseHeaders(c, f.headers)
 	if err != nil {
@@ -46,14 +46,14 @@ func (f *produceFlags) records(c *cobra.Command, files []string) (iter.Seq2[*kgo
 	return nil, usagef(c, "--input is lines or json, not %q", f.input)
 }
 
-// recordMaker makes records of what is read.
+// recordMaker makes records from input.
 type recordMaker struct {
 	f               *produceFlags
 	headers         []kgo.RecordHeader
 	hasKey, hasNull bool
 }
 
-// new is a record with what the flags give to every one.
+// new returns a record with the attributes that the flags set for all.
 func (m recordMaker) new(value []byte) *kgo.Record {
 	r := &kgo.Record{Headers: m.headers, Partition: m.f.partition, Value: value}
 	if m.hasKey {
@@ -111,8 +111,8 @@ func (m recordMaker) fromFiles(files []string) iter.Seq2[*kgo.Record, error] {
 	}
 }
 
-// fromPieces makes one record of each piece of the input; the last may lack its delimiter. A line may end in CR LF, and in
-// JSON a blank one is nothing.
+// fromPieces makes one record of each piece of the input; the last may lack its delimiter. A line may end in CR LF, and
+// in JSON input a blank line is skipped.
 func (m recordMaker) fromPieces(
 	in io.Reader, delimiter string, record func([]byte) (*kgo.Record, error),
 ) iter.Seq2[*kgo.Record, error] {

@@ -13,7 +13,7 @@ type progress struct {
 	terminal bool
 	label    string
 	total    int64
-	unit     func(int64) string // how numbers are written
+	unit     func(int64) string // formats numbers
 	now      func() time.Time
 	start    time.Time
 	drawn    time.Time
@@ -63,7 +63,7 @@ func (p *progress) line(done int64, now time.Time) string {
 	return fmt.Sprintf("%-10s %s %s / %s  %s/s", p.label, bar, p.unit(done), p.unit(p.total), p.unit(p.rate(done, now)))
 }
 
-// rate is what was done per second since the start.
+// rate returns the average per second since the start.
 func (p *progress) rate(done int64, now time.Time) int64 {
 	elapsed := now.Sub(p.start).Seconds()
 	if elapsed <= 0 {

@@ -10,14 +10,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// formatHelp lists what a format string may hold. They are kcat's.
+// formatHelp lists the directives of a format string. They are kcat's.
 const formatHelp = `  %s value     %S its length      %R its length as 4 bytes, big-endian
   %k key       %K its length      %h headers as NAME=VALUE, comma-separated
   %t topic     %p partition       %o offset      %T timestamp in milliseconds
   %% a percent sign; \n \r \t \0 \\ and \xHH are the bytes that they stand for
 The length of null is -1. Nothing is added after a record: end the format with \n to get lines.`
 
-// recordFormat writes records as a format string says.
+// recordFormat writes records by a format string.
 type recordFormat []formatPart
 
 // formatPart appends its piece of a record.
@@ -31,7 +31,7 @@ func (f recordFormat) append(dst []byte, r *kgo.Record) []byte {
 	return dst
 }
 
-// parseFormat reads a format string. A null key or value is written as null.
+// parseFormat parses a format string. null is written for a null key or value.
 func parseFormat(text, null string) (recordFormat, error) {
 	var format recordFormat
 	var literal []byte
@@ -73,7 +73,7 @@ func parseFormat(text, null string) (recordFormat, error) {
 	return format, nil
 }
 
-// unescape reads a backslash and what follows.
+// unescape parses a backslash sequence.
 func unescape(text string) (b byte, rest string, err error) {
 	if len(text) < 2 {
 		return 0, "", errors.New(`it ends in a single \`)
@@ -108,7 +108,7 @@ func unescapeAll(text string) (string, error) {
 	return b.String(), nil
 }
 
-// directive returns what the letter after a percent sign writes, nil for one that is not known.
+// directive returns what a letter after a percent sign writes, nil for an unknown one.
 func directive(letter byte, null string) formatPart {
 	switch letter {
 	case 's':
@@ -155,7 +155,7 @@ func appendHeaders(dst []byte, headers []kgo.RecordHeader, between, null string)
 	return dst
 }
 
-// lengthOf is the length of a key or value, -1 for null.
+// lengthOf returns the length of a key or value, -1 for null.
 func lengthOf(b []byte) int64 {
 	if b == nil {
 		return -1

@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// jsonRecord is one line of `consume --output json`, and with fewer fields of `produce --input json`. Key and value are
+// jsonRecord is one line of `consume --output json` and, with fewer fields, of `produce --input json`. Key and value are
 // null when null; bytes that are not UTF-8 are base64 in the field with that name.
 type jsonRecord struct {
 	Partition   int32        `json:"partition"`
@@ -52,8 +52,8 @@ func textOrBytes(b []byte) (*string, []byte) {
 	return &s, nil
 }
 
-// jsonInput is a record as `produce --input json` reads it. A key or value that is neither text nor null is taken as the
-// JSON that it is.
+// jsonInput is a record as `produce --input json` reads it. A key or value that is neither text nor null is stored as its
+// JSON text.
 type jsonInput struct {
 	Partition   *int32            `json:"partition"`
 	Timestamp   *int64            `json:"timestamp"`
@@ -70,7 +70,7 @@ type jsonInputHeader struct {
 	Bytes []byte          `json:"value_base64"`
 }
 
-// parseJSONRecord reads one JSON object. The partition is -1 when it names none.
+// parseJSONRecord parses one JSON object. The partition is -1 when it names none.
 func parseJSONRecord(text []byte) (*kgo.Record, error) {
 	var in jsonInput
 	if err := json.Unmarshal(text, &in); err != nil {
@@ -89,7 +89,7 @@ func parseJSONRecord(text []byte) (*kgo.Record, error) {
 	return r, nil
 }
 
-// bytesOf is what a JSON value stands for: the text of a string, nil for null or nothing, otherwise itself.
+// bytesOf returns the bytes of a JSON value: the text of a string, nil for null or nothing, otherwise its JSON text.
 func bytesOf(raw json.RawMessage, base64 []byte) []byte {
 	raw = bytes.TrimSpace(raw)
 	switch {

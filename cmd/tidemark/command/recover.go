@@ -92,8 +92,8 @@ Without --execute nothing changes: the command shows what would be rebuilt. Meta
 	return c
 }
 
-// explainMetadata says what to do about metadata that exists although it is to be recovered. Damaged metadata is not replaced
-// either: it may still be needed to check a backup against.
+// explainMetadata says what to do when there is metadata already. Damaged metadata is not replaced either: it may still
+// be needed to check a backup against.
 func explainMetadata(c *cobra.Command, dataDir string, err error) error {
 	found, broken := node.InspectMeta(c.Context(), node.MetaSource{DataDir: dataDir})
 	if broken == nil && len(found.Findings) > 0 {
@@ -180,7 +180,7 @@ func (r recoverReport) print(w io.Writer) error {
 	return err
 }
 
-// toldDirectories are lines about the directories that are left, and about what is wrong in the data directory.
+// toldDirectories returns lines about the directories that are left out, and about faults of the data directory.
 func toldDirectories(left []node.LeftDirectory, problems []string) (text string) {
 	for _, l := range left {
 		text += fmt.Sprintf("  left: %s: %s\n", l.Dir, l.Reason)
@@ -191,7 +191,7 @@ func toldDirectories(left []node.LeftDirectory, problems []string) (text string)
 	return text
 }
 
-// printStreams prints what the bucket tells.
+// printStreams prints what was found in the bucket.
 func (r recoverReport) printStreams(w io.Writer) error {
 	s := r.Streams
 	if s == nil {

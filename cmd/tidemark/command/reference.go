@@ -70,14 +70,14 @@ func referTo(b *strings.Builder, c *cobra.Command) {
 	}
 }
 
-// groupsOthers reports whether a command only groups others: it has no flag of its own.
+// groupsOthers reports whether a command only groups others and has no flag of its own.
 func groupsOthers(c *cobra.Command) bool {
 	own := false
 	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { own = own || f.Name != "help" })
 	return c.HasSubCommands() && !own
 }
 
-// fenceLists turns lines that are indented by two into code blocks, so that Markdown keeps them as they are.
+// fenceLists turns lines that are indented by two spaces into code blocks, so that Markdown keeps their layout.
 func fenceLists(text string) string {
 	var b strings.Builder
 	inBlock := false

@@ -14,8 +14,7 @@ import (
 	"github.com/tidemark-io/tidemark/node"
 )
 
-// skippedProducerIDs is how many producer ids a restore leaves out unless it is told otherwise: more than servers give out
-// between two backups.
+// skippedProducerIDs is how many producer ids a restore skips by default: more than servers assign between two backups.
 const skippedProducerIDs = 1_000_000
 
 func newRestore() *cobra.Command {
@@ -108,7 +107,7 @@ func (r restoreReport) print(w io.Writer) error {
 	return err
 }
 
-// someOf is a line about partitions, the first of them by name.
+// someOf formats a line about partitions that names the first few.
 func someOf(what string, names []string) string {
 	const named = 10
 	if len(names) == 0 {

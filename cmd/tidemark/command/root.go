@@ -19,8 +19,8 @@ const (
 	ExitFailed = 1 // the command was understood and failed
 	ExitUsage  = 2 // unknown command or flag, missing or malformed argument
 
-	ExitWouldChange  = 3 // of log repair: something is wrong, and --apply would repair it
-	ExitUnrepairable = 4 // of log repair: something is wrong that it cannot repair
+	ExitWouldChange  = 3 // log repair found something that --apply would repair
+	ExitUnrepairable = 4 // log repair found something that it cannot repair
 )
 
 // exitError is an error with an exit code of its own.
@@ -106,7 +106,7 @@ type commandGroup struct {
 	commands []*cobra.Command
 }
 
-// commandGroups is every command.
+// commandGroups lists every command.
 func commandGroups() []commandGroup {
 	return []commandGroup{
 		{"A server:", []*cobra.Command{newServe(), newDemo(), newConfig(), newDoctor()}},
@@ -139,7 +139,7 @@ func isUsage(err error) bool {
 	return errors.As(err, &u)
 }
 
-// flagError says what is wrong with a flag, and names the nearest one to an unknown flag.
+// flagError explains a flag error, and suggests the nearest name for an unknown flag.
 func flagError(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
@@ -153,8 +153,8 @@ func flagError(c *cobra.Command, err error) error {
 	return usagef(c, "%v", err)
 }
 
-// noArguments refuses stray words. On a command with subcommands the first is taken for an unknown one, and the nearest is
-// named.
+// noArguments refuses arguments. On a command with subcommands the first one counts as an unknown subcommand, and the
+// nearest name is suggested.
 func noArguments(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -172,7 +172,7 @@ func noArguments(c *cobra.Command, args []string) error {
 	return usagef(c, "%s", text)
 }
 
-// exactly wants one argument for each of the named places.
+// exactly requires one argument for each name.
 func exactly(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) == len(names) {
@@ -186,7 +186,7 @@ func exactly(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// atLeastOne wants one or more arguments of the named kind.
+// atLeastOne requires one or more arguments of the named kind.
 func atLeastOne(name string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/tidemark-io/tidemark/node"
 )
 
-// closeTimeout bounds a clean stop: after it, what is open is abandoned, and the next start recovers.
+// closeTimeout bounds a clean stop: after it, open logs are abandoned, and the next start recovers them.
 const closeTimeout = 20 * time.Second
 
 func newServe() *cobra.Command {
@@ -80,7 +80,7 @@ func serve(ctx context.Context, loaded *config.Loaded, out, errOut io.Writer) er
 	return errors.Join(n.Err(), n.Close(closing))
 }
 
-// unservedKeys are the keys that were set but belong to a part that this version does not have.
+// unservedKeys lists keys that were set but belong to a part that this version does not have.
 func unservedKeys(loaded *config.Loaded) []string {
 	var keys []string
 	for _, v := range loaded.Values {
@@ -94,7 +94,7 @@ func unservedKeys(loaded *config.Loaded) []string {
 	return keys
 }
 
-// announce prints where to connect.
+// announce prints the addresses to connect to.
 func announce(out io.Writer, server config.Server, n *node.Node) {
 	addrs := n.Addrs()
 	fmt.Fprintf(out, "tidemark %s, data in %s\n", version, server.DataDir)
@@ -107,7 +107,7 @@ func announce(out io.Writer, server config.Server, n *node.Node) {
 	fmt.Fprintln(out, "ready")
 }
 
-// newLogger makes the server's logger, and the level by which it can be changed while the server runs.
+// newLogger creates the server's logger, and the level that can be changed while the server runs.
 func newLogger(w io.Writer, server config.Server) (*slog.Logger, *slog.LevelVar, error) {
 	level := new(slog.LevelVar)
 	if err := level.UnmarshalText([]byte(server.LogLevel)); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// explainStart says what to do about the ways a start commonly fails.
+// explainStart says what to do about common failures of a start.
 func explainStart(server config.Server, err error) error {
 	var exposed *node.ExposedError
 	var listening *net.OpError
@@ -30,7 +30,7 @@ func explainStart(server config.Server, err error) error {
 	case errors.As(err, &exposed):
 		return fmt.Errorf("%s can be reached from other machines, and whoever reaches it can read and write everything; "+
 			"listen on loopback, or confirm with --insecure-listen", exposed.Address)
-	case errors.As(err, &store): // before the addresses: a bucket may be one that cannot be connected to
+	case errors.As(err, &store): // before the addresses: it may be the bucket that cannot be reached
 		return fmt.Errorf("%w; fix it, name another with --store (file:///DIR is a directory), or leave --store out", err)
 	case errors.As(err, &wrong):
 		return fmt.Errorf("%w; name that one with --store, or copy all of its objects here", err)
@@ -46,7 +46,7 @@ func explainStart(server config.Server, err error) error {
 	return err
 }
 
-// isDamagedMetadata reports whether a start failed since the metadata file in the data directory is damaged.
+// isDamagedMetadata reports whether a start failed because the metadata file in the data directory is damaged.
 func isDamagedMetadata(err error, dataDir string) bool {
 	var newer *meta.VersionError
 	var corrupt *meta.CorruptError
@@ -65,7 +65,7 @@ func isDamagedMetadata(err error, dataDir string) bool {
 	return where == filepath.Join(dataDir, "metadata.db")
 }
 
-// explainTaking says what to do about the ways in which a tool commonly fails to take the data directory of a stopped server.
+// explainTaking says what to do when a tool cannot lock the data directory of a stopped server.
 func explainTaking(dir string, err error) error {
 	var file *fs.PathError
 	var cause syscall.Errno
@@ -85,7 +85,7 @@ func explainTaking(dir string, err error) error {
 	return explainDirectory(dir, file.Path, cause, err)
 }
 
-// explainListen says what to do about an address that cannot be listened on.
+// explainListen says what to do about an address that cannot be bound.
 func explainListen(server config.Server, failed *net.OpError, err error) error {
 	var lookup *net.DNSError
 	address := "an address"
@@ -110,7 +110,7 @@ func explainListen(server config.Server, failed *net.OpError, err error) error {
 	return err
 }
 
-// listenFlag is the flag that named an address, as far as can be told.
+// listenFlag returns the flag that set an address, as far as that can be determined.
 func listenFlag(server config.Server, address string) string {
 	if address == server.HTTPListen && !slices.Contains(server.KafkaListen, address) {
 		return "--http-listen"
@@ -118,7 +118,7 @@ func listenFlag(server config.Server, address string) string {
 	return "--kafka-listen"
 }
 
-// explainDirectory says what to do about a data directory in which something could not be done to a file.
+// explainDirectory says what to do about a failed file operation in a data directory.
 func explainDirectory(dir, file string, cause syscall.Errno, err error) error {
 	switch cause {
 	case syscall.EACCES, syscall.EPERM:

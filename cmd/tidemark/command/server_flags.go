@@ -25,10 +25,10 @@ type serverFlags struct {
 	file     string
 }
 
-// insecureKey is the one key whose flag needs no value.
+// insecureKey is the only key whose flag needs no value.
 const insecureKey = "insecure-listen"
 
-// addServerFlags gives a command a flag for every key. The many keys under Kafka's names work but are left out of the
+// addServerFlags adds a flag for every key to a command. The many keys under Kafka's names work but are hidden from the
 // help; 'tidemark config' lists them.
 func addServerFlags(c *cobra.Command) *serverFlags {
 	f := &serverFlags{text: map[string]*string{}, lists: map[string]*[]string{}}
@@ -53,8 +53,8 @@ func addServerFlags(c *cobra.Command) *serverFlags {
 	return f
 }
 
-// addSettingFlags gives a command the flags of some keys; all others come from the environment and the file, as for the
-// server. It panics if there is no such key, which every run of the program would meet.
+// addSettingFlags adds the flags of some keys to a command; all others come from the environment and the file, as for the
+// server. It panics if there is no such key, which every run of the program would reveal.
 func addSettingFlags(c *cobra.Command, keys ...string) *serverFlags {
 	f := &serverFlags{text: map[string]*string{}}
 	c.Flags().StringVar(&f.file, config.FileKey, "", "read the server's settings from this YAML file")
@@ -70,7 +70,7 @@ func addSettingFlags(c *cobra.Command, keys ...string) *serverFlags {
 	return f
 }
 
-// addTextFlag gives a command the flag of a key that is given once.
+// addTextFlag adds the flag of a key with a single value.
 func addTextFlag(c *cobra.Command, d config.Definition) *string {
 	value := new(string)
 	c.Flags().StringVar(value, d.Key, d.Default, flagDoc(d.Doc))
@@ -93,7 +93,7 @@ func addListFlag(flags *pflag.FlagSet, d config.Definition) *[]string {
 	return values
 }
 
-// valueName is what the help calls a key's value.
+// valueName is the name of a key's value in the help.
 func valueName(d config.Definition) string {
 	if d.Kind == config.Choice {
 		return strings.Join(d.Choices, "|")
@@ -101,12 +101,12 @@ func valueName(d config.Definition) string {
 	return strings.ToUpper(string(d.Kind))
 }
 
-// flagDoc turns a sentence about a key into a flag's help: without its capital and its full stop.
+// flagDoc turns a key's doc sentence into a flag's help: without its capital and its full stop.
 func flagDoc(sentence string) string {
 	return strings.ToLower(sentence[:1]) + strings.TrimSuffix(sentence[1:], ".")
 }
 
-// say gives the flag of a key words that are truer of a command than those of the server.
+// say replaces the help of a key's flag where the server's text does not fit the command.
 func (f *serverFlags) say(c *cobra.Command, key, doc string) { c.Flags().Lookup(key).Usage = doc }
 
 // load reads the configuration from the flags that were given, the environment and the file.
@@ -141,7 +141,7 @@ func (f *serverFlags) load(c *cobra.Command) (*config.Loaded, error) {
 	return loaded, nil
 }
 
-// checkTogether finds what is wrong only in keys taken together, and in the settings of topics.
+// checkTogether checks keys that depend on each other, and the settings of topics.
 func checkTogether(s config.Server) error {
 	var wrong []error
 	if s.QueuedMaxRequestBytes >= 0 && s.QueuedMaxRequestBytes < 2*s.SocketRequestMaxBytes {

@@ -65,7 +65,7 @@ func addChangeFlags(c *cobra.Command, set, unset *[]string) {
 	c.Flags().StringArrayVar(unset, "unset", nil, "remove the setting `NAME`, so that its default applies; may be repeated")
 }
 
-// settingChanges reads the flags of what to set and what to unset.
+// settingChanges parses the flags that set and unset settings.
 func settingChanges(c *cobra.Command, set, unset []string) ([]kadm.AlterConfig, error) {
 	settings, err := parseSettings(c, set)
 	if err != nil {
@@ -95,7 +95,7 @@ type alteration struct {
 	done   []action
 }
 
-// note keeps what was done to a topic or a node: what, and how its name is joined to it in a sentence.
+// note records what was done to a topic or a node: what, and how its name is joined to it in a sentence.
 func (a *alteration) note(name, what, sentence string) {
 	if a.dryRun {
 		what, sentence = "would have "+what, "would have "+sentence
@@ -127,7 +127,7 @@ func (a *alteration) settings(ctx context.Context, changes []kadm.AlterConfig, n
 	return failures
 }
 
-// noteSettings keeps what was changed of a thing.
+// noteSettings records which settings of a thing were changed.
 func (a *alteration) noteSettings(name string, changes []kadm.AlterConfig) {
 	for _, change := range changes {
 		if change.Op == kadm.DeleteConfig {

@@ -11,8 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// addShowSettingsFlag adds the flag that asks for settings: --config for those of the topic's or node's own, --config=all
-// for all of them. The caller checks the word with [checkShowSettings].
+// addShowSettingsFlag adds the flag that shows settings: --config for those of the topic or node itself, --config=all for
+// all of them. The caller checks the word with [checkShowSettings].
 func addShowSettingsFlag(c *cobra.Command, settings *string) {
 	c.Flags().StringVarP(settings, "config", "c", "", "show settings too")
 	nameValue(c.Flags(), "config", "own|all")
@@ -33,7 +33,7 @@ type topicSetting struct {
 	Source string  `json:"source"`
 }
 
-// sourceNames are where a setting's value comes from.
+// sourceNames are the sources of a setting's value.
 var sourceNames = map[kmsg.ConfigSource]string{
 	kmsg.ConfigSourceDynamicTopicConfig:         "topic",
 	kmsg.ConfigSourceDynamicBrokerConfig:        "server",
@@ -42,7 +42,7 @@ var sourceNames = map[kmsg.ConfigSource]string{
 	kmsg.ConfigSourceDefaultConfig:              "default",
 }
 
-// topicSettings asks for the settings of topics: those that the topics set themselves, or all.
+// topicSettings asks for the settings of topics: their own, or all.
 func topicSettings(ctx context.Context, admin *kadm.Client, names []string, all bool) (map[string][]topicSetting, error) {
 	described, err := admin.DescribeTopicConfigs(ctx, names...)
 	if err != nil {
@@ -76,7 +76,7 @@ func sourceName(s kmsg.ConfigSource) string {
 	return s.String()
 }
 
-// value is how a setting is shown.
+// value formats the value of a setting.
 func (s topicSetting) value() string {
 	if s.Value == nil {
 		return "hidden"

@@ -59,7 +59,7 @@ func newTopicCreate(client *clientFlags) *cobra.Command {
 	return c
 }
 
-// parseSettings reads NAME=VALUE words.
+// parseSettings parses NAME=VALUE words.
 func parseSettings(c *cobra.Command, words []string) (map[string]*string, error) {
 	settings := make(map[string]*string, len(words))
 	for _, word := range words {
@@ -81,17 +81,17 @@ type createdTopic struct {
 	size sizeBound
 }
 
-// sizeBound is what a topic's size settings come to. A partition holds retention.bytes and, at times, a segment more: only
-// whole segments are deleted, and none whose loss would leave less than that.
-type sizeBound struct{ retention, segment int64 } // bytes; zero: there is none
+// sizeBound is the effect of a topic's size settings. A partition holds retention.bytes and, at times, a segment more:
+// only whole segments are deleted, and none whose loss would leave less than that.
+type sizeBound struct{ retention, segment int64 } // bytes; zero if there is none
 
-// sizeBoundOf reads the bound from the settings that the server says a topic has.
+// sizeBoundOf derives the bound from the settings of a topic as the server reports them.
 func sizeBoundOf(settings map[string]kadm.Config) sizeBound {
 	number := func(name string) int64 {
 		s := settings[name]
 		n, err := strconv.ParseInt(s.MaybeValue(), 10, 64)
 		if err != nil {
-			return 0 // a server that does not say
+			return 0 // the server does not say
 		}
 		return n
 	}
@@ -103,7 +103,7 @@ func sizeBoundOf(settings map[string]kadm.Config) sizeBound {
 	return b
 }
 
-// text says what the bound comes to for a number of partitions, or nothing.
+// text formats the bound for a number of partitions, or returns nothing.
 func (b sizeBound) text(partitions int32) string {
 	if b == (sizeBound{}) {
 		return ""

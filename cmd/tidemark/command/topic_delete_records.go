@@ -15,8 +15,8 @@ import (
 type trimmedPartition struct {
 	Partition int32 `json:"partition"`
 	Start     int64 `json:"start_offset"`     // before
-	Before    int64 `json:"new_start_offset"` // of what is or would be kept
-	Records   int64 `json:"records"`          // offsets that go
+	Before    int64 `json:"new_start_offset"` // first offset that is kept
+	Records   int64 `json:"records"`          // offsets that are deleted
 }
 
 func newTopicDeleteRecords(client *clientFlags) *cobra.Command {

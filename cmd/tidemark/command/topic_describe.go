@@ -21,8 +21,8 @@ type describedTopic struct {
 	Config     []topicSetting       `json:"config,omitempty"`
 }
 
-// describedPartition is one partition with its readable range; Records is End - Start, offsets that hold no record
-// (control records, what compaction removed) included.
+// describedPartition is one partition with its readable range; Records is End - Start, including offsets that hold no
+// record (control records, gaps of compaction).
 type describedPartition struct {
 	Partition   int32 `json:"partition"`
 	Leader      int32 `json:"leader"`
@@ -31,7 +31,7 @@ type describedPartition struct {
 	End         int64 `json:"end_offset"`
 	Records     int64 `json:"records"`
 
-	Error string `json:"error,omitempty"` // why its offsets, which are -1 then, are not known
+	Error string `json:"error,omitempty"` // why its offsets are unknown, which are then -1
 }
 
 func newTopicDescribe(client *clientFlags) *cobra.Command {
@@ -89,7 +89,7 @@ func newTopicDescribe(client *clientFlags) *cobra.Command {
 	return c
 }
 
-// describeTopics asks about topics, in the order in which they are named.
+// describeTopics describes topics, in the order in which they are named.
 func describeTopics(ctx context.Context, kc *kgo.Client, names []string) ([]describedTopic, error) {
 	var topics []describedTopic
 	for _, name := range names {
@@ -114,7 +114,7 @@ func describeTopics(ctx context.Context, kc *kgo.Client, names []string) ([]desc
 	return topics, nil
 }
 
-// describePartition puts together what is known. A partition that is not served is a row like the others.
+// describePartition combines what is known. A partition that is not served is a row like the others.
 func describePartition(p kadm.PartitionDetail, start, end listed) describedPartition {
 	row := describedPartition{Partition: p.Partition, Leader: p.Leader, LeaderEpoch: p.LeaderEpoch, Start: -1, End: -1}
 	if err := errors.Join(start.err, end.err); err != nil {

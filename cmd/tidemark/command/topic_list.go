@@ -13,7 +13,7 @@ type listedTopic struct {
 	Name       string            `json:"name"`
 	ID         string            `json:"id"`
 	Partitions int32             `json:"partitions"`
-	Config     map[string]string `json:"config,omitempty"` // the settings that were asked for
+	Config     map[string]string `json:"config,omitempty"` // the requested settings
 }
 
 func newTopicList(client *clientFlags) *cobra.Command {
@@ -64,7 +64,7 @@ func listRows(topics kadm.TopicDetails) ([]listedTopic, error) {
 	return rows, nil
 }
 
-// addSettings fills in the settings that were asked for.
+// addSettings fills in the requested settings.
 func addSettings(c *cobra.Command, admin *kadm.Client, rows []listedTopic, wanted []string) error {
 	if len(wanted) == 0 || len(rows) == 0 {
 		return nil

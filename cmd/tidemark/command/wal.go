@@ -79,7 +79,7 @@ URL is a directory, s3://BUCKET, gs://BUCKET or azblob://CONTAINER, followed by 
 	return c
 }
 
-// walSelection says which logs are asked for; the zero of each field but cluster is -1, and means all.
+// walSelection says which logs are requested; -1, or an empty cluster, means all.
 type walSelection struct {
 	cluster     string
 	node, epoch int64
@@ -97,7 +97,7 @@ type walObjectInStore struct {
 	place  stream.WALKey
 }
 
-// findWALObjects lists the objects of write-ahead logs, in the order of cluster, node, epoch and place.
+// findWALObjects lists the objects of write-ahead logs, in the order of cluster, node, epoch and position.
 func findWALObjects(ctx context.Context, store objstore.Store, only walSelection) ([]walObjectInStore, error) {
 	var found []walObjectInStore
 	request := objstore.ListRequest{}
@@ -123,7 +123,7 @@ func findWALObjects(ctx context.Context, store objstore.Store, only walSelection
 	return found, nil
 }
 
-// parseWALKey takes a key of any cluster and node apart: HASH/_kafka_CLUSTER/NODE/EPOCH/wal/START-END.
+// parseWALKey parses a key of any cluster and node: HASH/_kafka_CLUSTER/NODE/EPOCH/wal/START-END.
 func parseWALKey(key string) (stream.WALPrefix, stream.WALKey, bool) {
 	parts := strings.Split(key, "/")
 	if len(parts) != 6 || !strings.HasPrefix(parts[1], "_kafka_") {
@@ -138,7 +138,7 @@ func parseWALKey(key string) (stream.WALPrefix, stream.WALKey, bool) {
 	return p, k, err == nil
 }
 
-// walOf prints an object of a log and holds its header against its key.
+// walOf prints an object of a log and checks its header against its key.
 func (d *objectDump) walOf(ctx context.Context, w walObjectInStore) error {
 	if err := d.object(ctx, w.storedObject); err != nil {
 		if errors.Is(err, objstore.ErrNotFound) {
@@ -152,7 +152,7 @@ func (d *objectDump) walOf(ctx context.Context, w walObjectInStore) error {
 	}
 	h, err := stream.DecodeWALHeader(w.key, w.size, b)
 	if err != nil || h.Version != 1 {
-		return nil // told above
+		return nil // reported above
 	}
 	if h.Epoch > w.place.Epoch {
 		return d.print(fenceLine{Type: "fence", Epoch: w.place.Epoch, ByEpoch: h.Epoch})
@@ -163,7 +163,7 @@ func (d *objectDump) walOf(ctx context.Context, w walObjectInStore) error {
 	return nil
 }
 
-// goneLine is an object that was removed after it had been listed, as a server does with what it no longer needs.
+// goneLine is an object that was removed after it had been listed, as a server does with objects that it no longer needs.
 type goneLine struct {
 	Type string `json:"type"` // "gone"
 	Key  string `json:"key"`
@@ -171,7 +171,7 @@ type goneLine struct {
 
 func (l goneLine) text() string { return fmt.Sprintf("%s  removed meanwhile", l.Key) }
 
-// fenceLine is the mark by which a later epoch of a node ends an earlier one: nothing at or behind it counts.
+// fenceLine is the mark by which a later epoch of a node ends an earlier one: nothing at or after it counts.
 type fenceLine struct {
 	Type    string `json:"type"` // "fence"
 	Epoch   int64  `json:"epoch"`

@@ -68,7 +68,7 @@ URL is a directory, s3://BUCKET, gs://BUCKET or azblob://CONTAINER, followed by 
 	return c
 }
 
-// openWhatIsThere opens an existing store to write; it creates none.
+// openWhatIsThere opens an existing store for writing; it creates none.
 func openWhatIsThere(ctx context.Context, url string) (objstore.Store, error) {
 	look, err := node.ReadObjects(ctx, url)
 	if err != nil {
