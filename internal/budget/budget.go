@@ -1,4 +1,4 @@
-// Package budget bounds how much of something, mostly memory, is held at once. Who asks for more than is free waits, in
+// Package budget bounds how much of something, mostly memory, is held at once. Requests for more than is free wait in
 // order of arrival, so that one large request is not starved by many small ones.
 package budget
 
@@ -24,14 +24,14 @@ type waiter struct {
 // New returns a budget of the given number of units, all free.
 func New(capacity int64) *Budget { return &Budget{capacity: capacity} }
 
-// Capacity is the number of units in all. It never changes.
+// Capacity returns the total number of units. It never changes.
 func (b *Budget) Capacity() int64 { return b.capacity }
 
-// Share is what to acquire for n units when more than the whole budget is to be let in alone.
+// Share returns how many units to acquire for a request of n that is to be admitted alone if it exceeds the whole budget.
 func (b *Budget) Share(n int64) int64 { return min(n, b.capacity) }
 
-// Acquire takes n units, n being no more than the capacity, and waits until they are free or ctx ends; it then holds
-// nothing and returns the context's cause.
+// Acquire takes n units, n being no more than the capacity, and waits until they are free or ctx ends; in the latter case
+// it takes nothing and returns the context's cause.
 func (b *Budget) Acquire(ctx context.Context, n int64) error {
 	b.mu.Lock()
 	if len(b.waiting) == 0 && b.held+n <= b.capacity {
@@ -52,7 +52,7 @@ func (b *Budget) Acquire(ctx context.Context, n int64) error {
 	}
 }
 
-// abandon takes a waiter out of the line, or gives its share back when it was granted at the same moment.
+// abandon removes a waiter from the queue, or returns its share if it was granted at the same moment.
 func (b *Budget) abandon(w *waiter) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -67,7 +67,7 @@ func (b *Budget) abandon(w *waiter) {
 	b.grantLocked()
 }
 
-// Release gives n acquired units back. It may be called from any goroutine.
+// Release returns n acquired units. It may be called from any goroutine.
 func (b *Budget) Release(n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,13 +1,13 @@
 // Package lazymem lends buffers of any size that take no memory until they are written to.
 //
-// A buffer is address space first: the system gives it a page when something is stored there, and not before. So whoever
-// reads a message of a declared size can have room for all of it in one piece from the start, and a peer that declares
-// much and sends nothing has reserved nothing. Buffers that are given back are kept for the next borrower, pages and all,
-// so that a server at work neither maps memory nor faults it in; how much is kept is bounded, and what nobody asked for
-// in a while goes back to the system.
+// A buffer is only address space at first: the system gives it a page when something is stored there, and not before. So
+// a reader of a message of a declared size can have contiguous room for all of it from the start, and a peer that
+// declares much and sends nothing has reserved nothing. Returned buffers are kept for the next borrower, with their
+// pages, so that a busy server neither maps memory nor faults it in; how much is kept is bounded, and what stays unused
+// for a while goes back to the system.
 //
-// Where a system has no such memory, or the process may have only so much address space, [Pool.Take] returns nil and the
-// caller grows a buffer of its own.
+// Where a system has no such memory, or the process's address space is limited, [Pool.Take] returns nil and the caller
+// grows a buffer of its own.
 package lazymem
 
 import (
@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Buffers that are kept come in powers of two from 8 KiB to 16 MiB. A larger one is mapped for its one use.
+// Buffers that are kept come in powers of two from 8 KiB to 16 MiB. A larger one is mapped for a single use.
 const (
 	smallestBits = 13
 	largestBits  = 24
@@ -25,14 +25,14 @@ const (
 )
 
 const (
-	// mostBuffers bounds the mappings of a pool, lent or kept. Linux lets a process have 65,530 (vm.max_map_count), and the
-	// Go runtime, which dies when it cannot map, needs its part.
+	// mostBuffers bounds the mappings of a pool, lent or idle. Linux allows a process 65,530 (vm.max_map_count), and the
+	// Go runtime, which dies when it cannot map, needs its share.
 	mostBuffers = 16 << 10
 
-	// keepFor is how long a buffer that nobody asks for is kept, and up to as long again.
+	// keepFor is how long an unused buffer is kept; it may be up to twice as long.
 	keepFor = 10 * time.Second
 
-	// roomy is by how many classes a kept buffer may be larger than what is asked for: sixteen times. The sizes of one
+	// roomy is how many classes larger than requested a kept buffer may be: up to sixteen times. The sizes of one
 	// client's requests differ by that much, and each would otherwise have buffers of its own.
 	roomy = 4
 )
@@ -41,20 +41,20 @@ const (
 // address space and lends none.
 type Pool struct {
 	limits
-	unmap func(memory []byte) error // nil: release
+	unmap func(memory []byte) error // nil means release
 
 	mu       sync.Mutex
 	idle     [classes][]*Buffer // last in, first out: its pages are the likeliest to be in a processor's cache
-	least    [classes]int       // the fewest that were idle since the last trim
-	kept     int64              // bytes of what is idle that may be memory
+	least    [classes]int       // the smallest number that was idle since the last trim
+	kept     int64              // bytes of idle buffers that may be backed by memory
 	mapped   int                // buffers, lent or idle
 	reserved int64              // bytes of address space of those
-	stuck    [][]byte           // mappings that are counted, are no memory, and could not be unmapped
+	stuck    [][]byte           // mappings that are counted, hold no memory, and could not be unmapped
 	trimmer  *time.Timer        // runs while something is idle
 	closed   bool
 }
 
-// limits are what a pool may have.
+// limits are the limits of a pool.
 type limits struct {
 	keep    int64 // bytes of memory in idle buffers
 	buffers int   // mappings
@@ -69,20 +69,20 @@ func New(keep int64) *Pool {
 // Buffer is a piece of memory that was lent. It belongs to its borrower until [Pool.Give].
 type Buffer struct {
 	memory []byte // all that was mapped
-	class  int    // -1: of no class
-	n      int    // bytes asked for
-	warm   int    // bytes from the first on that may be memory, of this use and those before
+	class  int    // -1 if it belongs to no class
+	n      int    // requested bytes
+	warm   int    // how many bytes from the start may be backed by memory, from this use or earlier ones
 }
 
-// Bytes are the n bytes that were asked for, with anything in them. Nothing may alias them once the buffer is given back:
-// the memory may then be somebody else's, or no memory at all.
+// Bytes returns the n requested bytes, with arbitrary content. Nothing may alias them once the buffer is returned: the
+// memory may then be somebody else's, or unmapped.
 func (b *Buffer) Bytes() []byte { return b.memory[:b.n:b.n] }
 
-// Drop gives the pages back that lie wholly behind the first n bytes. What was stored there is lost; the buffer may be
+// Drop releases the pages that lie wholly behind the first n bytes. What was stored there is lost; the buffer may be
 // written to as before.
 func (b *Buffer) Drop(n int) {
 	drop(b.memory, n)
-	b.warm = max(b.n, n) // what is asked for may be stored yet
+	b.warm = max(b.n, n) // the requested bytes may still be written
 }
 
 // Take lends a buffer of n bytes, n being positive. It returns nil when there is no address space for it.
@@ -108,8 +108,8 @@ func (p *Pool) Take(n int) *Buffer {
 	return &Buffer{memory: memory, class: class, n: n, warm: n}
 }
 
-// admit takes a kept buffer of the class, or one that is not much larger, or says whether a new one of the size may be mapped and
-// counts it.
+// admit returns a kept buffer of the class or not much larger, or else reports whether a new one of the size may be
+// mapped, and counts it.
 func (p *Pool) admit(class, size int) (kept *Buffer, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,7 +135,7 @@ func (p *Pool) admit(class, size int) (kept *Buffer, ok bool) {
 	return nil, true
 }
 
-// popLocked takes a buffer out of the idle ones of a class, which has some.
+// popLocked takes an idle buffer of a class that has one.
 func (p *Pool) popLocked(class int) *Buffer {
 	idle := p.idle[class]
 	last := len(idle) - 1
@@ -147,7 +147,7 @@ func (p *Pool) popLocked(class int) *Buffer {
 	return b
 }
 
-// forget takes a buffer of the size out of the count.
+// forget removes a buffer of the size from the count.
 func (p *Pool) forget(size int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,14 +155,14 @@ func (p *Pool) forget(size int64) {
 	p.reserved -= size
 }
 
-// Give takes a buffer back that [Pool.Take] lent.
+// Give returns a buffer that [Pool.Take] lent.
 func (p *Pool) Give(b *Buffer) {
 	if !p.keepIdle(b) {
 		p.discard(b)
 	}
 }
 
-// keepIdle keeps the buffer, if it is of a class and there is room for it.
+// keepIdle keeps the buffer, if it belongs to a class and there is room for it.
 func (p *Pool) keepIdle(b *Buffer) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,7 +181,7 @@ func (p *Pool) keepIdle(b *Buffer) bool {
 // discard unmaps a buffer, and one that could not be unmapped before.
 func (p *Pool) discard(b *Buffer) {
 	memory := b.memory
-	b.memory = nil // whoever uses it after this gets a panic and not somebody else's memory
+	b.memory = nil // a later use panics instead of touching somebody else's memory
 	if p.free(memory) {
 		if memory = p.takeStuck(); memory != nil {
 			p.free(memory)
@@ -189,9 +189,9 @@ func (p *Pool) discard(b *Buffer) {
 	}
 }
 
-// free unmaps memory, and reports whether that was possible. The system may refuse it: neighbours are one mapping to it, which
-// becomes two when the middle goes, and a process may have only so many. Then the pages go and the addresses stay, counted
-// as before, for another borrower.
+// free unmaps memory, and reports whether that was possible. The system may refuse it: it treats neighbours as one
+// mapping, which becomes two when the middle goes, and a process may have only so many. Then the pages are released and
+// the addresses stay, counted as before, for another borrower.
 func (p *Pool) free(memory []byte) bool {
 	unmap := p.unmap
 	if unmap == nil {
@@ -228,7 +228,7 @@ func (p *Pool) trim() {
 	}
 }
 
-// unused takes out what was idle all the time, and winds the clock if something is left.
+// unused removes what was idle all the time, and restarts the timer if something is left.
 func (p *Pool) unused() (surplus []*Buffer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -247,7 +247,7 @@ func (p *Pool) unused() (surplus []*Buffer) {
 	return surplus
 }
 
-// Close unmaps what is idle, and keeps nothing that is given back later. Buffers that are lent stay valid until then.
+// Close unmaps idle buffers, and keeps none that are returned later. Lent buffers stay valid until they are returned.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -266,7 +266,7 @@ func (p *Pool) Close() {
 	}
 }
 
-// classOf is the smallest class that holds n bytes, or -1 when n is larger than all of them.
+// classOf returns the smallest class that holds n bytes, or -1 when n is larger than all of them.
 func classOf(n int) int {
 	class := max(bits.Len(uint(n-1))-smallestBits, 0)
 	if class >= classes {

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mostSpace bounds the address space of a pool: of the 128 TiB that a Linux process has at least, on 64 bits, enough for
-// 40,000 requests of 100 MiB.
+// mostSpace bounds the address space of a pool: out of the 128 TiB that every 64-bit Linux process has, enough for 40,000
+// requests of 100 MiB.
 const mostSpace = 4 << 40
 
-// reservable is how many bytes of address space a pool may have. A process with a limit (RLIMIT_AS) gets none: the Go
-// runtime would die of what the pool took from it. Nor does one of 32 bits.
+// reservable returns how many bytes of address space a pool may have. A process with a limit (RLIMIT_AS) gets none,
+// because the Go runtime dies when its share is taken. Nor does a 32-bit one.
 func reservable() int64 {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_AS, &limit); err != nil {
@@ -29,7 +29,8 @@ func spaceWithin(limit uint64, bits int) int64 {
 	return mostSpace
 }
 
-// reserve maps n bytes of zeros that are no memory yet. A huge page would be 2 MiB of memory for the first byte.
+// reserve maps n bytes of zeros that are not backed by memory yet. A huge page would be 2 MiB of memory for the first
+// byte.
 func reserve(n int) ([]byte, error) {
 	memory, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
@@ -39,16 +40,16 @@ func reserve(n int) ([]byte, error) {
 	return memory, nil
 }
 
-// drop gives the pages behind the first n bytes back.
+// drop releases the pages behind the first n bytes.
 func drop(memory []byte, n int) {
 	page := os.Getpagesize()
 	from := (n + page - 1) / page * page
 	if from < len(memory) {
-		_ = unix.Madvise(memory[from:], unix.MADV_DONTNEED) // they stay, then: no worse than before
+		_ = unix.Madvise(memory[from:], unix.MADV_DONTNEED) // on failure they stay, which is no worse than before
 	}
 }
 
-// release gives the memory and its addresses back, if the process may have as many mappings as are left then.
+// release unmaps the memory, if the process may have the number of mappings that leaves.
 func release(memory []byte) error {
 	err := unix.Munmap(memory)
 	if err != nil && err != unix.ENOMEM {

@@ -4,8 +4,8 @@ package lazymem
 
 import "errors"
 
-// reservable is nothing: only Linux is known to give pages to anonymous memory no earlier than it is written, and to say
-// so of address space that exceeds what memory there is.
+// reservable returns 0: only Linux is known to back anonymous memory with pages no earlier than it is written, and to
+// allow more address space than memory.
 func reservable() int64 { return 0 }
 
 func reserve(int) ([]byte, error) { return nil, errors.ErrUnsupported }

@@ -8,14 +8,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// commit is what a group was told of its offset in one partition.
+// commit is what a group's members know of its offset in one partition.
 type commit struct {
 	tried int64 // the furthest that was sent
 	acked int64 // the furthest that was acknowledged
 }
 
-// Commit writes down that a group's offsets are to be stored, calls ask, which asks the server for it, and writes down
-// whether that was acknowledged. The offsets of a partition must not fall from one call to the next.
+// Commit records that a group's offsets are about to be stored, calls ask, which sends the request, and records whether
+// it was acknowledged. The offsets of a partition must not decrease from one call to the next.
 func (l *Ledger) Commit(group string, offsets map[int32]int64, ask func() error) {
 	each := func(note func(c *commit, offset int64)) {
 		l.mu.Lock()
@@ -36,7 +36,7 @@ func (l *Ledger) Commit(group string, offsets map[int32]int64, ask func() error)
 	}
 }
 
-// commits returns a copy of what each group was told until now.
+// commits returns a copy of every group's commits so far.
 func (l *Ledger) commits() map[string]map[int32]commit {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,7 +50,7 @@ func (l *Ledger) commits() map[string]map[int32]commit {
 	return all
 }
 
-// checkCommits holds the stored offsets of every group against the ledger.
+// checkCommits checks the stored offsets of every group against the ledger.
 func (l *Ledger) checkCommits(ctx context.Context, client []kgo.Opt) error {
 	before := l.commits()
 	if len(before) == 0 {
@@ -80,7 +80,7 @@ func (l *Ledger) checkCommits(ctx context.Context, client []kgo.Opt) error {
 	return nil
 }
 
-// checkGroup holds what is stored against what was acknowledged before and what was sent until after it was asked for.
+// checkGroup checks that stored offsets lie between those acknowledged before the query and those sent until after it.
 func (l *Ledger) checkGroup(group string, before map[int32]commit, stored map[int32]int64, after map[int32]commit) {
 	for p, c := range after {
 		offset := max(stored[p], 0) // -1 is none
@@ -95,7 +95,7 @@ func (l *Ledger) checkGroup(group string, before map[int32]commit, stored map[in
 	}
 }
 
-// shown returns, for each partition, the offset behind the last record that a reader was shown.
+// shown returns, for each partition, the offset after the last record that a reader was shown.
 func (l *Ledger) shown() map[int32]int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,10 +108,10 @@ func (l *Ledger) shown() map[int32]int64 {
 	return offsets
 }
 
-// commitsBetween is how many acknowledgements lie between one commit of a load and the next, at least.
+// commitsBetween is the minimum number of acknowledgements between two commits of a load.
 const commitsBetween = 20
 
-// commit stores, again and again, how far the readers are.
+// commit repeatedly commits the positions of the readers.
 func (l *Load) commit(ctx context.Context, c *kgo.Client, group string) {
 	admin := kadm.NewClient(c)
 	for l.ledger.WaitAcks(ctx, l.ledger.Acks()+commitsBetween) == nil {

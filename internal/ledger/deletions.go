@@ -8,9 +8,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Delete writes down that the records of a partition below an offset are to be deleted, calls ask, which asks the server
-// for it and returns the partition's new start, and writes down what it was told. Until ask has returned nobody knows;
-// from then on, if there was no error, the records must be gone for good. It blocks while a [Ledger.Verify] goes on.
+// Delete records that the records of a partition below an offset are about to be deleted, calls ask, which sends the
+// request and returns the partition's new start, and records the answer. Until ask returns the outcome is unknown;
+// afterwards, without an error, the records must be gone for good. It blocks during a [Ledger.Verify].
 func (l *Ledger) Delete(partition int32, below int64, ask func() (start int64, err error)) {
 	l.reading.Lock()
 	defer l.reading.Unlock()
@@ -32,7 +32,7 @@ func (l *Ledger) Delete(partition int32, below int64, ask func() (start int64, e
 	b.forget(b.deleted)
 }
 
-// forget drops the entries below an offset, and keeps of them what still binds: the last number of each writer.
+// forget drops the entries below an offset, and keeps the part of them that still binds: the last number of each writer.
 func (b *book) forget(below int64) {
 	for offset, e := range b.at {
 		if offset >= below {
@@ -46,7 +46,7 @@ func (b *book) forget(below int64) {
 	}
 }
 
-// start holds where the log starts against what was asked for and what was acknowledged.
+// checkStart checks the start of the log against the requested and the acknowledged deletions.
 func (c *check) checkStart(of promise) {
 	switch {
 	case c.start < of.deleted:
@@ -56,23 +56,23 @@ func (c *check) checkStart(of promise) {
 	}
 }
 
-// send writes down that a record that is sent again until it is answered is under way.
+// send records that a record, which is resent until it is answered, is in flight.
 func (l *Ledger) send(id ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.sending[id] = l.mu.ends
 }
 
-// sent writes down that it is not under way any more.
+// sent records that it is no longer in flight.
 func (l *Ledger) sent(id ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.mu.sending, id)
 }
 
-// settled returns how far a partition may be deleted without touching what is under way: a first copy of it, of which the
-// answer was lost, can only stand behind what was there when it was sent. A log that loses records may lose with them what
-// it knew of their producer, in Kafka too, and would take the second copy for a first.
+// settled returns how far a partition may be deleted without touching records in flight: a first copy of one, whose
+// answer was lost, can only lie behind the log end at its sending. A log that loses records may lose what it knew of
+// their producer with them, in Kafka too, and would accept the second copy as new.
 func (l *Ledger) settled(partition int32) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,13 +83,13 @@ func (l *Ledger) settled(partition int32) int64 {
 	return below
 }
 
-// trim deletes, again and again, all but the newest keep records of each partition, and what is not settled.
+// trim repeatedly deletes all but the newest keep records of each partition, except what is not settled.
 func (l *Load) trim(ctx context.Context, c *kgo.Client, keep int64) {
 	admin := kadm.NewClient(c)
 	for next := l.ledger.Acks() + keep; l.ledger.WaitAcks(ctx, next) == nil; next = l.ledger.Acks() + keep {
 		ends, err := admin.ListEndOffsets(ctx, l.ledger.topic)
 		if err != nil {
-			continue // the server is away
+			continue // the server is down
 		}
 		ends.Each(func(end kadm.ListedOffset) {
 			below := min(end.Offset-keep, l.ledger.settled(end.Partition))

@@ -1,5 +1,5 @@
-// Package ledger is the standing oracle of every crash test: it writes down what a server told its clients, and holds
-// the server to it afterwards.
+// Package ledger is the oracle of every crash test: it records what a server told its clients, and checks afterwards that
+// the server kept its promises.
 //
 // A [Ledger] keeps one entry for each offset that was acknowledged to a writer or shown to a reader. [StartLoad] runs
 // real clients that fill it while the server is killed and restarted under them; [Ledger.Verify] reads every partition

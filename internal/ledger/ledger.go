@@ -9,8 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Ledger is what the clients of one topic were told. The zero value is not usable; call [New]. All methods are safe for
-// concurrent use.
+// Ledger records what the clients of one topic were told. The zero value is not usable; call [New]. All methods are safe
+// for concurrent use.
 type Ledger struct {
 	topic string
 
@@ -21,8 +21,8 @@ type Ledger struct {
 		sync.Mutex
 		books      map[int32]*book
 		commits    map[string]map[int32]*commit // by group
-		ends       map[int32]int64              // behind the last offset that any client was told; replaced, not changed
-		sending    map[ID]map[int32]int64       // what ends was when a record that is under way was sent
+		ends       map[int32]int64              // after the last offset that any client saw; replaced, not changed
+		sending    map[ID]map[int32]int64       // for records in flight, the value of ends when they were sent
 		acked      int64
 		unknown    int64
 		violations []Violation
@@ -32,12 +32,12 @@ type Ledger struct {
 
 // book is the ledger of one partition.
 type book struct {
-	at    map[int64]entry // what each offset was answered with
+	at    map[int64]entry // the answer for each offset
 	where map[ID]int64    // where each record was acknowledged or seen
-	shown int64           // behind the last record that a reader was shown
+	shown int64           // after the last record that a reader was shown
 
-	deleting int64         // the records below may be gone: their deletion was asked for
-	deleted  int64         // the records below must be gone: their deletion was acknowledged
+	deleting int64         // records below it may be gone: their deletion was requested
+	deleted  int64         // records below it must be gone: their deletion was acknowledged
 	before   map[int]int64 // the last number of each writer among the records that were forgotten with them
 }
 
@@ -50,11 +50,11 @@ type entry struct {
 // Violation is one broken promise.
 type Violation struct {
 	Partition int32
-	Offset    int64 // -1 when no single offset is meant
+	Offset    int64 // -1 if it concerns no single offset
 	What      string
 }
 
-// String says what was broken and where.
+// String describes what was broken and where.
 func (v Violation) String() string {
 	return fmt.Sprintf("partition %d offset %d: %s", v.Partition, v.Offset, v.What)
 }
@@ -69,7 +69,7 @@ func New(topic string) *Ledger {
 	return l
 }
 
-// Acknowledged writes down that the server answered r, whose Partition and Offset it gave, with success.
+// Acknowledged records that the server acknowledged r and assigned it its Partition and Offset.
 func (l *Ledger) Acknowledged(r *kgo.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,7 +79,7 @@ func (l *Ledger) Acknowledged(r *kgo.Record) {
 	l.mu.changed = make(chan struct{})
 }
 
-// Seen writes down that the server showed r, as it stands there, to a reader.
+// Seen records that the server showed r, at its offset, to a reader.
 func (l *Ledger) Seen(r *kgo.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,8 +88,8 @@ func (l *Ledger) Seen(r *kgo.Record) {
 	b.shown = max(b.shown, r.Offset+1)
 }
 
-// Compare holds r, as the server showed it to somebody, against what the ledger says of its offset, and reports whether that is
-// anything. It writes nothing down but a difference, so that r may come late: after it was deleted, say.
+// Compare checks r, as the server showed it to somebody, against the ledger's entry for its offset, and reports whether
+// there is one. It records nothing but a difference, so that r may come late, for example after it was deleted.
 func (l *Ledger) Compare(r *kgo.Record) bool {
 	id, err := ParseID(r.Key)
 	digest := DigestOf(r)
@@ -114,21 +114,21 @@ func (l *Ledger) bookLocked(partition int32) *book {
 	return b
 }
 
-// Unknown counts a record whose fate the writer was not told. It may be in the log, once, or not.
+// Unknown counts a record whose fate the writer does not know. It may be in the log, once, or not.
 func (l *Ledger) Unknown() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.unknown++
 }
 
-// Violated adds a broken promise that a client noticed by itself.
+// Violated adds a broken promise that a client noticed itself.
 func (l *Ledger) Violated(v Violation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.violations = append(l.mu.violations, v)
 }
 
-// Acks returns how many acknowledgements were written down.
+// Acks returns how many acknowledgements were recorded.
 func (l *Ledger) Acks() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,14 +142,14 @@ func (l *Ledger) Unknowns() int64 {
 	return l.mu.unknown
 }
 
-// Violations returns the broken promises noticed so far, in the order of their notice.
+// Violations returns the broken promises so far, in the order in which they were noticed.
 func (l *Ledger) Violations() []Violation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]Violation(nil), l.mu.violations...)
 }
 
-// WaitAcks blocks until at least n acknowledgements were written down or ctx ends, whose error it returns.
+// WaitAcks blocks until at least n acknowledgements were recorded or ctx ends, whose error it returns.
 func (l *Ledger) WaitAcks(ctx context.Context, n int64) error {
 	for {
 		l.mu.Lock()
@@ -207,14 +207,14 @@ func (l *Ledger) noteLocked(r *kgo.Record, acked bool) {
 	b.where[id] = r.Offset
 }
 
-// promise is what one partition was bound to at some moment.
+// promise is what the server owes for one partition at some moment.
 type promise struct {
 	entries           map[int64]entry
 	deleting, deleted int64
 	before            map[int]int64
 }
 
-// promised returns a copy of what each partition is bound to now.
+// promised returns a copy of what the server owes for each partition now.
 func (l *Ledger) promised() map[int32]promise {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Writer says how one writing client behaves.
+// Writer configures one writing client.
 type Writer struct {
 	// Idempotent makes the client number its batches and retry each until it is answered, so every record must end up
 	// in the log exactly once. Without it each batch is sent once and its fate may stay unknown.
@@ -43,10 +43,10 @@ type LoadOptions struct {
 	Writers []Writer
 	// Readers is how many clients read the topic from its start all the while.
 	Readers int
-	// Keep makes one more client delete, again and again, all but so many of the newest records of each partition, and
-	// more where older ones may still be under way. 0 deletes nothing.
+	// Keep adds a client that repeatedly deletes all but this many of the newest records of each partition, and keeps
+	// more where older ones may still be in flight. 0 deletes nothing.
 	Keep int64
-	// Group makes one more client store, again and again, how far the readers are as this group's offsets. Empty stores
+	// Group adds a client that repeatedly commits the positions of the readers as this group's offsets. Empty commits
 	// nothing.
 	Group string
 	// Buffered is how many records each writer keeps in flight. 0 means 64.
@@ -66,13 +66,13 @@ type Load struct {
 
 	mu struct {
 		sync.Mutex
-		running chan struct{} // closed while the writers may go on
+		running chan struct{} // closed while the writers may continue
 	}
 }
 
-// StartLoad starts clients on the ledger's topic, which must exist or be made by the server on first use. They go on
-// through any number of crashes of the server until [Load.Stop] or [Load.Close]. What the server promises meanwhile is
-// written into the ledger.
+// StartLoad starts clients on the ledger's topic, which must exist or be created by the server on first use. They
+// continue through any number of crashes of the server until [Load.Stop] or [Load.Close], and record in the ledger what
+// the server promises.
 func StartLoad(l *Ledger, o LoadOptions) (*Load, error) {
 	if len(o.Writers) == 0 {
 		o.Writers = DefaultWriters()
@@ -124,7 +124,7 @@ func StartLoad(l *Ledger, o LoadOptions) (*Load, error) {
 	return load, nil
 }
 
-// Pause keeps the writers from starting new records until [Load.Resume]. What is in flight goes on, and so do readers.
+// Pause keeps the writers from starting new records until [Load.Resume]. Records in flight continue, and so do readers.
 func (l *Load) Pause() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,7 +146,7 @@ func (l *Load) Resume() {
 	}
 }
 
-// wait blocks until the writers may go on. It reports false once the load was stopped.
+// wait blocks until the writers may continue. It reports false once the load was stopped.
 func (l *Load) wait() bool {
 	l.mu.Lock()
 	running := l.mu.running
@@ -164,8 +164,8 @@ func (l *Load) wait() bool {
 	}
 }
 
-// Stop lets the writers finish what is in flight, which needs a server that answers, and then stops everything. It
-// returns ctx's error when that ends first.
+// Stop lets the writers finish their records in flight, which requires a server that answers, and then stops everything.
+// It returns ctx's error when that ends first.
 func (l *Load) Stop(ctx context.Context) error {
 	l.once.Do(func() { close(l.stop) })
 	var failed error
@@ -178,7 +178,7 @@ func (l *Load) Stop(ctx context.Context) error {
 	return failed
 }
 
-// Close stops everything at once. What was in flight counts as unknown. It returns after the last client ended.
+// Close stops everything immediately. Records in flight count as unknown. It returns after the last client ended.
 func (l *Load) Close() {
 	l.once.Do(func() { close(l.stop) })
 	l.cancel()
@@ -202,7 +202,7 @@ func crashOptions(client []kgo.Opt) []kgo.Opt {
 		kgo.RetryTimeout(10 * time.Minute),
 		kgo.UnknownTopicRetries(-1),
 		kgo.AllowAutoTopicCreation(),
-		kgo.AlwaysRetryEOF(), // a server that ends may close a connection before its first answer
+		kgo.AlwaysRetryEOF(), // a server that is stopping may close a connection before its first answer
 	}, client...)
 }
 
@@ -221,7 +221,7 @@ func (w Writer) options(buffered int) []kgo.Opt {
 	if w.LeaderAck {
 		opts = append(opts, kgo.RequiredAcks(kgo.LeaderAck()))
 	}
-	// Sent twice, a batch without a number would stand in the log twice, and rightly so.
+	// A batch without a sequence number that is sent twice would rightly be in the log twice.
 	return append(opts, kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(1), kgo.RecordRetries(0))
 }
 
@@ -285,7 +285,7 @@ func (l *Load) read(ctx context.Context, c *kgo.Client) {
 	}
 }
 
-// stopped reports whether err only says that we ended the client.
+// stopped reports whether err only says that this load ended the client.
 func stopped(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, kgo.ErrClientClosed)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// ID names one record forever: the writer that made it and its number there, from 0.
+// ID identifies one record forever: the writer that made it and its number there, from 0.
 type ID struct {
 	Writer int
 	Seq    int64
@@ -18,7 +18,7 @@ type ID struct {
 // String returns the text that is the record's key.
 func (id ID) String() string { return fmt.Sprintf("w%d-%d", id.Writer, id.Seq) }
 
-// ParseID reads what [ID.String] wrote.
+// ParseID parses the text of [ID.String].
 func ParseID(key []byte) (ID, error) {
 	var id ID
 	if _, err := fmt.Sscanf(string(key), "w%d-%d", &id.Writer, &id.Seq); err != nil {
@@ -57,8 +57,8 @@ func DigestOf(r *kgo.Record) Digest {
 	return Digest(h.Sum(nil))
 }
 
-// newRecord makes the record that id always has: its key is the id, its value follows from the id alone and is between
-// minBytes and maxBytes long, half of it noise and half of it compressible.
+// newRecord returns the record that id always has: its key is the id, its value is derived from the id alone and is
+// between minBytes and maxBytes long, half of it noise and half of it compressible.
 func newRecord(topic string, id ID, minBytes, maxBytes int) *kgo.Record {
 	rng := rand.New(rand.NewPCG(uint64(id.Writer), uint64(id.Seq)))
 	value := make([]byte, minBytes+rng.IntN(maxBytes-minBytes+1))

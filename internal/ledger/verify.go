@@ -14,8 +14,8 @@ import (
 
 // Report is the outcome of one [Ledger.Verify].
 type Report struct {
-	Acked      int64 // acknowledgements written down when the reading began
-	Unknown    int64 // records whose fate the writer was not told
+	Acked      int64 // acknowledgements recorded when the reading began
+	Unknown    int64 // records whose fate the writer does not know
 	Read       int64 // records that the log holds
 	Violations []Violation
 }
@@ -38,15 +38,15 @@ func (r Report) Err() error {
 	return fmt.Errorf("%s", b.String())
 }
 
-// Verify reads every partition of the topic from its start to the end that it has now and checks it against the ledger.
-// The load may go on meanwhile: what is acknowledged after the call began is not looked for. client holds the options
-// of the clients that read. The error says that the server could not be read; broken promises are in the report, with
-// those noticed earlier.
+// Verify reads every partition of the topic from its start to its current end and checks it against the ledger. The load
+// may continue meanwhile: acknowledgements after the call began are not checked. client holds the options of the clients
+// that read. The error says that the server could not be read; broken promises are in the report, with those noticed
+// earlier.
 func (l *Ledger) Verify(ctx context.Context, client ...kgo.Opt) (Report, error) {
 	l.reading.Lock()
 	defer l.reading.Unlock()
 	report := Report{Acked: l.Acks()}
-	promised := l.promised() // before the ends are asked for, so that all of it must lie below them
+	promised := l.promised() // before the ends are requested, so that everything promised must lie below them
 	starts, ends, err := l.bounds(ctx, client)
 	if err != nil {
 		return Report{}, err
@@ -75,14 +75,14 @@ func (l *Ledger) Verify(ctx context.Context, client ...kgo.Opt) (Report, error) 
 	return report, nil
 }
 
-// check holds what one partition answers, record by record, against what was promised before the reading began.
+// check compares the records of one partition with what was promised before the reading began.
 type check struct {
 	ledger    *Ledger
 	partition int32
 	start     int64
 	end       int64
-	promised  map[int64]entry // what was not read yet
-	next      int64           // the offset that must come next
+	promised  map[int64]entry // not read yet
+	next      int64           // the next expected offset
 	last      map[int]int64   // the last number of each writer that was read, or was deleted before the start
 	read      int64
 }
@@ -90,7 +90,7 @@ type check struct {
 func newCheck(l *Ledger, p int32, start, end int64, of promise) *check {
 	c := &check{ledger: l, partition: p, start: start, end: end, promised: of.entries, next: start, last: of.before}
 	if c.last == nil {
-		c.last = map[int]int64{} // of a partition that nothing was promised of
+		c.last = map[int]int64{} // a partition without promises
 	}
 	maps.DeleteFunc(c.promised, func(offset int64, _ entry) bool { return offset < start && offset < of.deleting })
 	return c
@@ -103,7 +103,7 @@ func (c *check) violated(offset int64, format string, args ...any) {
 	c.ledger.Violated(Violation{Partition: c.partition, Offset: offset, What: fmt.Sprintf(format, args...)})
 }
 
-// record takes the next record that the partition answered. Those at or above the end are ignored.
+// record checks the next record of the partition. Those at or above the end are ignored.
 func (c *check) record(r *kgo.Record) {
 	if r.Offset >= c.end {
 		return
@@ -125,7 +125,7 @@ func (c *check) record(r *kgo.Record) {
 	c.last[id.Writer] = id.Seq
 }
 
-// finish reports what was promised and not read.
+// finish reports promised records that were not read.
 func (c *check) finish() {
 	for _, offset := range sortedOffsets(c.promised) {
 		e := c.promised[offset]
@@ -210,7 +210,7 @@ func (l *Ledger) readAll(ctx context.Context, client []kgo.Opt, checks map[int32
 	return nil
 }
 
-// progress says how far each partition was read.
+// progress describes how far each partition was read.
 func progress(checks map[int32]*check) string {
 	var b strings.Builder
 	for i, p := range slices.Sorted(maps.Keys(checks)) {

@@ -1,10 +1,10 @@
-// Package nearest finds what somebody meant by a name that does not exist.
+// Package nearest suggests the known name closest to an unknown one.
 package nearest
 
 import "strings"
 
-// Name returns the candidate with the fewest edits to name, letters' case apart, or "" when the fewest are more than a
-// third of its length.
+// Name returns the candidate with the fewest edits to name, ignoring case, or "" when the fewest are more than a third of
+// its length.
 func Name(name string, candidates []string) string {
 	best, bestEdits := "", len(name)/3+1
 	for _, c := range candidates {

@@ -1,4 +1,4 @@
-// Package parallel does many small things, a few at the same time.
+// Package parallel runs many small tasks, a few at the same time.
 package parallel
 
 import (
@@ -8,7 +8,7 @@ import (
 )
 
 // Each calls f for the numbers from 0 to n-1, up to workers of them at the same time, and returns when the last call has
-// returned. Once ctx has ended no more calls are begun, and if one was left out the context's cause is returned.
+// returned. Once ctx has ended no further calls are started, and if one was left out the context's cause is returned.
 func Each(ctx context.Context, n, workers int, f func(i int)) error {
 	var next atomic.Int64
 	var running sync.WaitGroup

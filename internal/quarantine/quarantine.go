@@ -1,16 +1,16 @@
-// Package quarantine keeps files aside that are damaged, or bytes that are about to be cut off, so that nothing is thrown
-// away by making a file again or by repairing one.
+// Package quarantine keeps damaged files, and bytes that are about to be cut off, so that rebuilding or repairing a file
+// destroys nothing.
 //
-// What was kept at one moment is a set: some files, and a manifest that says what they were.
+// The files kept at one moment form a set: some files, and a manifest that describes them.
 //
 //	quarantine/20261130T150405.123Z.json                        the manifest, see [Manifest]
 //	quarantine/20261130T150405.123Z.leader-epoch-checkpoint     a whole file
 //	quarantine/20261130T150405.123Z.00000000000000000000.log.2  a part of one; the manifest has its position
 //
-// Where that is differs, because Apache Kafka does not start when a data directory holds a directory that is no
-// partition's, and ignores files that it does not know, and directories in a partition's: of a partition's files it is a
-// directory `quarantine` in the partition's own ([In]), of the files of a data directory they lie beside what they were, with
-// names that begin with `quarantine.` ([Beside]).
+// There are two places, because Apache Kafka does not start when a data directory holds a directory that is not a
+// partition's, but ignores unknown files there, and unknown directories in a partition's. Files of a partition are kept
+// in a directory `quarantine` in the partition's own ([In]); files of a data directory are kept beside the originals,
+// with names that begin with `quarantine.` ([Beside]).
 package quarantine
 
 import (
@@ -27,19 +27,19 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// Dir is the name of the directory that [In] uses, and Prefix how the names begin that [Beside] uses.
+// Dir is the name of the directory that [In] uses, and Prefix begins the names that [Beside] uses.
 const (
 	Dir    = "quarantine"
 	Prefix = "quarantine."
 )
 
-// Who keeps things aside.
+// The programs that keep files.
 const (
-	ByStart  = "start"  // a start of the server, or another opening of a log: files that were made again
+	ByStart  = "start"  // a start of the server, or another opening of a log: files that were rebuilt
 	ByRepair = "repair" // a repair, whose sets are never removed by a program
 )
 
-// Format and Version mark a manifest.
+// Format and Version identify a manifest.
 const (
 	Format  = "tidemark-quarantine"
 	Version = 1
@@ -57,7 +57,7 @@ type Manifest struct {
 	Version int       `json:"version"` // Version
 	Time    time.Time `json:"time"`
 	By      string    `json:"by"`  // ByStart or ByRepair
-	Dir     string    `json:"dir"` // the directory whose files these were
+	Dir     string    `json:"dir"` // the directory that held these files
 	Files   []File    `json:"files"`
 
 	Name string `json:"-"` // of the manifest's file
@@ -67,24 +67,23 @@ type Manifest struct {
 type File struct {
 	Name     string `json:"name"`     // in the quarantine
 	From     string `json:"from"`     // its name in Dir, or the name of the file that it is a part of
-	Whole    bool   `json:"whole"`    // it is all of that file
+	Whole    bool   `json:"whole"`    // it is the whole of that file
 	Position int64  `json:"position"` // of its first byte in that file
 	Bytes    int64  `json:"bytes"`
 	Reason   string `json:"reason"`
 
-	// Offsets says what the log no longer has, for bytes of a log.
+	// Offsets says what the log no longer has, if these are bytes of a log.
 	Offsets *Offsets `json:"offsets,omitempty"`
 }
 
-// Offsets are those from First up to Next, which is not one of them. Records is how many whole records with right checksums
-// are in the file.
+// Offsets are those from First up to, but not including, Next. Records is how many intact records the file holds.
 type Offsets struct {
 	First   int64 `json:"first"`
 	Next    int64 `json:"next"`
 	Records int64 `json:"records"`
 }
 
-// Place is where the files of one directory are kept aside.
+// Place is where the files of one directory are kept.
 type Place struct {
 	fs     vfs.FS
 	of     string // the directory
@@ -92,18 +91,18 @@ type Place struct {
 	prefix string
 }
 
-// In is the place for the files of a partition's directory.
+// In returns the place for the files of a partition's directory.
 func In(fsys vfs.FS, dir string) Place { return Place{fs: fsys, of: dir, dir: path.Join(dir, Dir)} }
 
-// Beside is the place for the files of a data directory.
+// Beside returns the place for the files of a data directory.
 func Beside(fsys vfs.FS, dir string) Place {
 	return Place{fs: fsys, of: dir, dir: dir, prefix: Prefix}
 }
 
-// Path returns where a file of a set is.
+// Path returns the path of a file of a set.
 func (p Place) Path(name string) string { return path.Join(p.dir, name) }
 
-// Set is one that is being made. Nothing of it counts until [Set.Commit].
+// Set is a set under construction. Nothing of it counts until [Set.Commit].
 type Set struct {
 	place    Place
 	stamp    string
@@ -111,7 +110,7 @@ type Set struct {
 	moves    []File
 }
 
-// Begin begins a set. It makes the directory if there is none, durably.
+// Begin begins a set. It creates the directory if there is none, durably.
 func (p Place) Begin(now time.Time, by string) (*Set, error) {
 	if err := vfs.EnsureDir(p.fs, p.dir); err != nil {
 		return nil, err
@@ -140,15 +139,15 @@ func (s *Set) add(f File) File {
 	return f
 }
 
-// chunk is how much is copied at once.
+// chunk is how many bytes are copied at once.
 const chunk = 1 << 20
 
-// Part copies bytes of a file of the directory. They are on disk on return.
+// Part copies bytes of a file of the directory. They are durable on return.
 func (s *Set) Part(from string, position, bytes int64, offsets *Offsets, reason string) error {
 	return s.copy(File{From: from, Position: position, Bytes: bytes, Offsets: offsets, Reason: reason})
 }
 
-// Copy copies a whole file of the directory. It is on disk on return.
+// Copy copies a whole file of the directory. It is durable on return.
 func (s *Set) Copy(from, reason string) error {
 	info, err := s.place.fs.Stat(path.Join(s.place.of, from))
 	if err != nil {
@@ -169,7 +168,7 @@ func (s *Set) copy(f File) (err error) {
 		return err
 	}
 	defer func() {
-		if err = errors.Join(err, target.Close()); err != nil { // a full disk, say: there is no manifest to tell of it
+		if err = errors.Join(err, target.Close()); err != nil { // a full disk, for example: there is no manifest to mention it
 			err = errors.Join(err, s.place.remove(f.Name))
 		}
 	}()
@@ -190,7 +189,7 @@ func (s *Set) copy(f File) (err error) {
 	return target.Sync()
 }
 
-// Move has a file of the directory moved by [Set.Commit], once the manifest is on disk.
+// Move makes [Set.Commit] move a file of the directory once the manifest is durable.
 func (s *Set) Move(from string, offsets *Offsets, reason string) error {
 	info, err := s.place.fs.Stat(path.Join(s.place.of, from))
 	if err != nil {
@@ -200,8 +199,8 @@ func (s *Set) Move(from string, offsets *Offsets, reason string) error {
 	return nil
 }
 
-// Commit writes the manifest, then moves what is to be moved. All is on disk on return. A crash may leave a manifest that
-// speaks of a file which was not moved yet, and is in its old place; never the reverse.
+// Commit writes the manifest, then moves the files to be moved. Everything is durable on return. A crash may leave a
+// manifest that names a file which was not moved yet and is in its old place; never the reverse.
 func (s *Set) Commit() error {
 	p := s.place
 	data, err := json.MarshalIndent(s.manifest, "", "  ")
@@ -225,7 +224,7 @@ func (s *Set) Commit() error {
 	return p.fs.SyncDir(p.of)
 }
 
-// Discard removes what was copied of a set that is not going to be committed, such as one that there is no room for.
+// Discard removes the copies of a set that will not be committed, for example because there is no room for it.
 func (s *Set) Discard() error {
 	var errs []error
 	for _, f := range s.manifest.Files {
@@ -236,7 +235,7 @@ func (s *Set) Discard() error {
 	return errors.Join(errs...)
 }
 
-// Paths returns where the files of the set are, in the order in which they were given.
+// Paths returns the paths of the set's files, in the order in which they were added.
 func (s *Set) Paths() []string {
 	var paths []string
 	for _, f := range s.manifest.Files {
@@ -270,9 +269,8 @@ func (p Place) Sets() ([]Manifest, error) {
 	return sets, nil
 }
 
-// Prune removes the oldest sets that starts made, until there are at most so many, of so many bytes; the newest stays, whatever its
-// size. What a repair kept, and
-// what cannot be understood, stays.
+// Prune removes the oldest sets that starts made, until at most that many sets and bytes are left; the newest stays,
+// whatever its size. Sets of a repair, and ones that cannot be understood, stay.
 func (p Place) Prune(sets int, bytes int64) error {
 	all, err := p.Sets()
 	if err != nil {
@@ -284,7 +282,7 @@ func (p Place) Prune(sets int, bytes int64) error {
 		for _, f := range m.Files {
 			bytes -= f.Bytes
 		}
-		if sets >= 0 && bytes >= 0 || i == len(starts)-1 { // the newest may be of what is about to be removed
+		if sets >= 0 && bytes >= 0 || i == len(starts)-1 { // the newest may describe what is about to be replaced
 			continue
 		}
 		for _, f := range m.Files {
@@ -325,7 +323,7 @@ func (p Place) names() ([]string, error) {
 	return names, nil
 }
 
-// stamps lists the moments for which there are files.
+// stamps lists the times of all sets.
 func (p Place) stamps() ([]string, error) {
 	names, err := p.names()
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/tidemark-io/tidemark/batch"
 )
 
-// coldPartitions is how many partitions the topic has that is read from the disk, and coldFetch how much of each is asked
-// for at once, as consumers do by default.
+// coldPartitions is how many partitions the topic has that is read from disk, and coldFetch how many bytes of each are
+// requested at once, as consumers do by default.
 const (
 	coldPartitions = 12
 	coldFetch      = 1 << 20
@@ -36,8 +36,8 @@ type coldReader struct {
 	rates []float64                                // of the rounds, in MiB/s
 }
 
-// cold writes a topic to each server and reads it from the disk, in turn with a program that only sends the files of the first
-// one with sendfile.
+// cold writes a topic to each server and reads it from disk, alternating with a program that only sends the files of the
+// first one with sendfile.
 func cold(ctx context.Context, variants []*variant, rounds int, produced time.Duration) (string, error) {
 	var readers []*coldReader
 	for _, v := range variants {
@@ -105,7 +105,7 @@ func (r *coldReader) measure(ctx context.Context) error {
 	return nil
 }
 
-// recordFiles lists the files of records of a topic, wherever under the directory they are.
+// recordFiles lists the record files of a topic, wherever under the directory they are.
 func recordFiles(dir, topic string) ([]string, error) {
 	var files []string
 	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
@@ -224,7 +224,7 @@ func startSender(ctx context.Context, files []string) (net.Listener, error) {
 			}
 			for _, name := range files {
 				if err := sendFile(conn, name); err != nil {
-					break // the receiver misses the bytes
+					break // the receiver will notice the missing bytes
 				}
 			}
 			_ = conn.Close()

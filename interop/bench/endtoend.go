@@ -15,7 +15,7 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// pace is a steady load whose records are timed from their sending to their receipt.
+// pace is a steady load whose records are timed from sending to receipt.
 type pace struct {
 	rate       int // records each second
 	partitions int
@@ -27,8 +27,8 @@ func (p pace) String() string {
 	return fmt.Sprintf("%s/s, %d partitions", thousands(float64(p.rate)), p.partitions)
 }
 
-// fits reports whether a server can keep up with the pace at all: with a sync for each batch of each partition Kafka cannot keep
-// up with the first.
+// fits reports whether a server can keep up with the pace at all: with a sync for each batch of each partition Kafka
+// cannot keep up with the first.
 func (p pace) fits(v *variant) bool {
 	return v.stores() && (v.name != "kafka-flush" || p.rate <= 1_000)
 }
@@ -87,8 +87,8 @@ func endToEnd(ctx context.Context, variants []*variant, rounds int, d time.Durat
 	return b.String(), nil
 }
 
-// bareSyncs adds 1 KiB to a new file and syncs it, again and again for d with a millisecond between, and returns how long that
-// took: what any server must add to its own time if it syncs before it answers.
+// bareSyncs repeatedly appends 1 KiB to a new file and syncs it, for d with a millisecond in between, and returns the
+// latencies: what any server that syncs before it answers must add to its own time.
 func bareSyncs(ctx context.Context, name string, d time.Duration) (latencies, error) {
 	file, err := vfs.OS().Open(name, vfs.CreateNew)
 	if err != nil {
@@ -157,7 +157,7 @@ type result struct {
 	err  error
 }
 
-// meet waits until the consumer has seen a first record of every partition, so that connections are there and leaders known.
+// meet waits until the consumer has seen a record of every partition, so that connections and leaders are established.
 func (t *timed) meet(ctx context.Context, producer, consumer *kgo.Client) error {
 	for range t.pace.partitions {
 		if err := producer.ProduceSync(ctx, &kgo.Record{Value: make([]byte, 1024)}).FirstErr(); err != nil {
@@ -197,8 +197,8 @@ func (t *timed) send(ctx context.Context, producer *kgo.Client, count int, began
 	return nil
 }
 
-// receive polls until it has seen count records and returns how long each was under way, by the time in its first bytes,
-// which counts from began.
+// receive polls until it has seen count records and returns each one's latency, by the time in its first bytes, which
+// counts from began.
 func receive(ctx context.Context, consumer *kgo.Client, count int, began time.Time) ([]time.Duration, error) {
 	took := make([]time.Duration, 0, count)
 	for len(took) < count {

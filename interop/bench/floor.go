@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// floor is what a [sink] stores with: each batch goes to the end of its partition's file as it came, unread but for the number of
-// its records, and nothing is synced. No server that keeps records in files can take less processor time for one.
+// floor is the storage of a [sink]: each batch is appended to its partition's file as it came, unread but for its record
+// count, and nothing is synced. No server that keeps records in files can use less processor time for one.
 type floor struct {
 	dir   string
 	files map[string]*floorFile // by topic/partition
@@ -57,8 +57,8 @@ func (f *floor) drop(topics []string) error {
 	return errors.Join(errs...)
 }
 
-// floorMain is a process of its own that serves a floor, so that its processor time can be told from the client's. It says where
-// it listens, and ends with its standard input.
+// floorMain is a separate process that serves a floor, so that its processor time can be told from the client's. It
+// prints its address, and ends with its standard input.
 func floorMain(args []string) error {
 	flags := flag.NewFlagSet("floor", flag.ExitOnError)
 	dir := flags.String("dir", "", "where to store")
@@ -73,7 +73,7 @@ func floorMain(args []string) error {
 	fmt.Println(s.addr())
 	_, err = bufio.NewReader(os.Stdin).ReadByte()
 	if err != nil && s.failed() == nil {
-		return nil // nobody has written to it: the one who started this has ended it
+		return nil // nobody writes to it: its parent has ended it
 	}
 	return s.failed()
 }

@@ -181,7 +181,8 @@ func newBurst(ctx context.Context, v *variant, partitions int) (*burst, error) {
 	return b, nil
 }
 
-// accepted sends the request until the server takes it: Kafka answers the creation of a topic before it leads the partitions.
+// accepted sends the request until the server accepts it: Kafka answers the creation of a topic before it leads the
+// partitions.
 func (b *burst) accepted(ctx context.Context) error {
 	for {
 		response, err := b.broker.Request(ctx, b.request)
@@ -201,8 +202,7 @@ func (b *burst) accepted(ctx context.Context) error {
 // fewest is how many requests make a measurement, unless they take very long.
 const fewest = 20
 
-// send sends the request again and again for about d, each a pause after the answer to the one before, and returns how long
-// the answers took.
+// send repeats the request for about d, each a pause after the previous answer, and returns the latencies.
 func (b *burst) send(ctx context.Context, d, gap time.Duration) ([]time.Duration, error) {
 	var took []time.Duration
 	end := time.Now().Add(d)
@@ -223,7 +223,7 @@ func (b *burst) send(ctx context.Context, d, gap time.Duration) ([]time.Duration
 	return took, nil
 }
 
-// refusal returns why a request was not taken as a whole, or nil.
+// refusal returns why part of a request was refused, or nil.
 func refusal(r *kmsg.ProduceResponse, partitions int) error {
 	answered := 0
 	for _, t := range r.Topics {

@@ -136,7 +136,7 @@ func (f *groupFill) client(opts ...kgo.Opt) (*kgo.Client, error) {
 	return c, err
 }
 
-// close ends the clients without asking the server for anything.
+// close ends the clients without contacting the server.
 func (f *groupFill) close() {
 	for _, c := range f.clients {
 		c.Close()
@@ -218,7 +218,7 @@ func (f *groupFill) members(ctx context.Context) error {
 	return nil
 }
 
-// atRest measures a server that nobody asks for anything.
+// atRest measures a server without requests.
 func atRest(ctx context.Context, pid int, state string, settle, idle time.Duration) (rest, error) {
 	if err := pause(ctx, settle); err != nil {
 		return rest{}, err

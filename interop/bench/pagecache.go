@@ -13,14 +13,14 @@ import (
 )
 
 // pageCache fills the machine's page cache with something that nobody needs, as it is on any broker that has run for a
-// while. With much memory free, a virtual machine measures its host: one that takes back what the guest frees (virtio's free
-// page reporting) makes a first touch of a page cost 2 to 9 µs here, ten times the copy of a record into it.
+// while. With much memory free, a virtual machine measures its host: one that takes back what the guest frees (virtio's
+// free page reporting) makes a first touch of a page cost 2 to 9 µs here, ten times the copy of a record into it.
 //
-// The filling is a file without blocks. Each of its pages is read once, so that it is the first to be taken for another use.
+// The filling is a sparse file. Each of its pages is read once, so that it is the first to be evicted.
 type pageCache struct {
 	file  *os.File
-	next  int64 // what is read next
-	leave int64 // bytes of memory that stay free
+	next  int64 // where to read next
+	leave int64 // bytes of memory to leave free
 }
 
 const (
@@ -29,7 +29,7 @@ const (
 	leaveFree     = 512 << 20 // bytes of memory
 )
 
-// newPageCache makes the file in dir. A file system that allows none so long has an empty page cache kept.
+// newPageCache creates the file in dir. On a file system that does not allow such a length nothing is filled.
 func newPageCache(dir string) (*pageCache, error) {
 	file, err := os.OpenFile(filepath.Join(dir, "nothing"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -41,8 +41,8 @@ func newPageCache(dir string) (*pageCache, error) {
 	return &pageCache{file: file, leave: leaveFree}, nil
 }
 
-// fill reads as much as memory is free, but for what stays so. It reads no more than that, since a system may take back what nobody uses
-// as fast as it is filled.
+// fill reads as much as memory is free, except for what is left free. It reads no more than that, since a system may take
+// back unused pages as fast as they are filled.
 func (p *pageCache) fill(ctx context.Context) error {
 	free, err := freeMemory()
 	if err != nil {
@@ -57,7 +57,7 @@ func (p *pageCache) fill(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// close removes the file, and with it what is in the page cache.
+// close removes the file, and with it its part of the page cache.
 func (p *pageCache) close() error {
 	err := errors.Join(p.file.Close(), os.Remove(p.file.Name()))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -66,7 +66,7 @@ func (p *pageCache) close() error {
 	return err
 }
 
-// freeMemory returns how many bytes of memory are used for nothing.
+// freeMemory returns how many bytes of memory are unused.
 func freeMemory() (int64, error) {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

@@ -52,7 +52,7 @@ func profileMain(ctx context.Context, args []string) error {
 	return replaceSection(o.output, "profile", text)
 }
 
-// profileServer profiles a server while it is produced to with each workload, while it is consumed from, and at rest.
+// profileServer profiles a server while each workload is produced to it, while it is consumed from, and at rest.
 func profileServer(ctx context.Context, o profileOptions) (columns []profile, err error) {
 	dir, err := os.MkdirTemp(o.dir, "tidemark-bench-")
 	if err != nil {
@@ -109,7 +109,8 @@ func profileServer(ctx context.Context, o profileOptions) (columns []profile, er
 	return columns, nil
 }
 
-// recordStacks has perf(1) take the stacks of a process, a thousand a second of its processor time, until stop is called.
+// recordStacks samples the stacks of a process with perf(1), a thousand times a second of its processor time, until stop
+// is called.
 func recordStacks(ctx context.Context, pid int, file string) (stop func() error, err error) {
 	perf := exec.CommandContext(ctx, "perf", "record", "-q", "-e", "cpu-clock", "-F", "999", "-g", "-p", fmt.Sprint(pid), "-o", file)
 	perf.Stderr = os.Stderr
@@ -122,13 +123,13 @@ func recordStacks(ctx context.Context, pid int, file string) (stop func() error,
 		}
 		err := perf.Wait()
 		if status := (*exec.ExitError)(nil); errors.As(err, &status) && status.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGINT {
-			return nil // it has written the file, and ends as it was told to
+			return nil // it has written the file, and ends as intended
 		}
 		return err
 	}, nil
 }
 
-// cause is something that takes the server's time: a sample belongs to the first cause of which a frame of its stack is.
+// cause is a use of the server's time: a sample belongs to the first cause that has a frame in its stack.
 type cause struct {
 	title  string
 	frames []string // beginnings of function names
@@ -152,7 +153,7 @@ var causes = []cause{
 	{"everything else", []string{""}},
 }
 
-// profile is where the time of one workload went.
+// profile is how the time of one workload is divided.
 type profile struct {
 	title     string
 	perRecord float64 // the server's microseconds for a record
@@ -160,7 +161,7 @@ type profile struct {
 	of        []int // samples of each cause
 }
 
-// read counts the samples of a file of perf by their causes.
+// read counts the samples in a file of perf by their causes.
 func (p *profile) read(ctx context.Context, file string) error {
 	script := exec.CommandContext(ctx, "perf", "script", "-i", file, "-F", "ip,sym")
 	out, err := script.StdoutPipe()
@@ -182,7 +183,7 @@ func (p *profile) read(ctx context.Context, file string) error {
 	return nil
 }
 
-// count reads stacks as perf script writes them: a line for each frame, an empty one behind each stack.
+// count reads stacks as perf script writes them: a line for each frame, an empty one after each stack.
 func (p *profile) count(r io.Reader) error {
 	p.of = make([]int, len(causes))
 	best := len(causes)
@@ -211,7 +212,7 @@ func (p *profile) count(r io.Reader) error {
 	return lines.Err()
 }
 
-// has reports whether a function is of the cause.
+// has reports whether a function belongs to the cause.
 func (c cause) has(function string) bool {
 	for _, prefix := range c.frames {
 		if strings.HasPrefix(function, prefix) {

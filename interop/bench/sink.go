@@ -14,13 +14,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// sink is a server that does nothing but answer: what is produced gets its offsets and is forgotten, except for one
-// batch of each partition, which is what consumers are shown again and again. It bounds what the client can do. With a [floor] it
-// stores what is produced, and shows consumers nothing.
+// sink is a server that only answers: produced records get their offsets and are forgotten, except for one batch of each
+// partition, which consumers are sent again and again. It bounds what the client can do. With a [floor] it stores what is
+// produced, and sends consumers nothing.
 type sink struct {
 	listener net.Listener
 	wait     sync.WaitGroup
-	floor    *floor // nil: nothing is stored
+	floor    *floor // nil if nothing is stored
 
 	mu struct {
 		sync.Mutex
@@ -37,7 +37,7 @@ type sinkLog struct {
 	count  int64  // its records
 }
 
-// sinkVersions are the highest versions that the sink speaks: the newest in which topics have their names.
+// sinkVersions are the highest versions that the sink speaks: the newest in which topics are named by name.
 var sinkVersions = map[int16]int16{
 	int16(kmsg.Produce): 9, int16(kmsg.Fetch): 12, int16(kmsg.ListOffsets): 7, int16(kmsg.Metadata): 9,
 	int16(kmsg.ApiVersions): 3, int16(kmsg.CreateTopics): 6, int16(kmsg.DeleteTopics): 5, int16(kmsg.InitProducerID): 4,
@@ -99,7 +99,7 @@ func (s *sink) serve(conn net.Conn) {
 			return
 		}
 		n := int(binary.BigEndian.Uint32(size[:]))
-		if cap(frame) < n || s.floor == nil { // without a floor, what came is kept to be shown
+		if cap(frame) < n || s.floor == nil { // without a floor, frames are kept to be served
 			frame = make([]byte, n)
 		}
 		frame = frame[:n]
@@ -129,7 +129,7 @@ func (s *sink) answer(frame []byte) ([]byte, error) {
 	if !known {
 		return nil, fmt.Errorf("bench: sink: request %d is not answered here", key)
 	}
-	if version > highest { // only ApiVersions may come with a version that was not offered; it is answered as version 0
+	if version > highest { // only ApiVersions may have an unknown version; it is answered as version 0
 		version = 0
 		req.SetVersion(0)
 		resp := req.ResponseKind().(*kmsg.ApiVersionsResponse)

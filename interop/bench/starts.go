@@ -15,19 +15,19 @@ import (
 	"github.com/tidemark-io/tidemark/interop/server"
 )
 
-// The many partitions of a start: so many topics of so many partitions.
+// The partitions of a start: this many topics with this many partitions each.
 const (
 	startTopics     = 50
 	startPartitions = 100
 )
 
-// start is what starts and stops of one server took, and what it held in between.
+// start is how long the starts and stops of one server took, and what it held in between.
 type start struct {
 	empty     time.Duration // from nothing to the first answer
 	created   time.Duration // from the request to the last directory
 	memory    int64         // resident bytes with all partitions, a record in each, at rest
 	processor float64       // milliseconds each second, at rest
-	clean     time.Duration // to every partition served, after a stop in order
+	clean     time.Duration // to every partition served, after a clean stop
 	unclean   time.Duration // the same after kill -9
 }
 
@@ -37,9 +37,9 @@ type startsOf struct {
 	rounds      []start
 }
 
-// starts measures each kind of server so many times, and returns the table. Kafka, which takes minutes, goes no more than twice.
-// What a life leaves stays in dir: ext4 gives no inode out again within minutes of its deletion, and tries one after the other,
-// so deleting it would slow down whoever creates files next.
+// starts measures each kind of server that many times, and returns the table. Kafka, which takes minutes, is measured at
+// most twice. Each run's files stay in dir: ext4 reuses no inode within minutes of its deletion, and probes them one
+// after the other, so deleting the files would slow down whoever creates files next.
 func starts(ctx context.Context, kinds []startsOf, rounds int, dir string) (string, error) {
 	binary, err := tidemarkBinary(dir)
 	if err != nil {
@@ -96,7 +96,7 @@ func startTable(kinds []startsOf) string {
 	return b.String()
 }
 
-// measureStart leads one server through its life.
+// measureStart takes one server through its life.
 func measureStart(ctx context.Context, kind, binary, dir string) (r start, err error) {
 	s, err := newServer(kind, binary, filepath.Join(dir, "data"))
 	if err != nil {
@@ -158,7 +158,7 @@ func startNames() []string {
 	return names
 }
 
-// allServed waits until every partition tells the end of its log.
+// allServed waits until every partition reports its log end.
 func allServed(ctx context.Context, addr string) error {
 	if err := firstAnswer(ctx, addr); err != nil {
 		return err

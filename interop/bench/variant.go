@@ -25,7 +25,7 @@ type variant struct {
 // kafkaHeap is the heap that Apache Kafka's own start script gives a broker.
 const kafkaHeap = "1g"
 
-// variantNames lists what may be measured.
+// variantNames lists the variants that can be measured.
 func variantNames() []string {
 	return []string{"tidemark", "tidemark-os", "kafka", "kafka-flush", "floor", "null"}
 }
@@ -36,7 +36,7 @@ func (v *variant) serves() bool { return v.process != "floor" }
 // stores reports whether the variant is a server that keeps records for good.
 func (v *variant) stores() bool { return v.process != "floor" && v.process != "null" }
 
-// warmth returns for how long a variant is put under load before it is measured, of what Kafka gets.
+// warmth returns how long a variant is put under load before it is measured, given the time for Kafka.
 func (v *variant) warmth(kafka time.Duration) time.Duration {
 	if v.process == "kafka" {
 		return kafka
@@ -95,7 +95,7 @@ func describe(name string) (*variant, error) {
 	}
 }
 
-// start runs the variant's process and fills in where it is.
+// start runs the variant's process and fills in its address.
 func (v *variant) start(ctx context.Context, dir string) (stop func(), err error) {
 	switch v.process {
 	case "null":
@@ -128,7 +128,7 @@ func (v *variant) start(ctx context.Context, dir string) (stop func(), err error
 	}, nil
 }
 
-// tidemarkBinary returns the program, which it builds into dir once.
+// tidemarkBinary returns the program, building it into dir once.
 func tidemarkBinary(dir string) (string, error) {
 	binary := filepath.Join(dir, "tidemark")
 	if _, err := os.Stat(binary); err == nil {
@@ -141,8 +141,8 @@ func tidemarkBinary(dir string) (string, error) {
 	return server.BuildTidemark(in, dir)
 }
 
-// kafkaSettings are Kafka's own defaults again where the tests have others: a broker under load that misses its heartbeats for a
-// second must not be taken for dead.
+// kafkaSettings restores Kafka's own defaults where the tests have others: a broker under load that misses its heartbeats
+// for a second must not be taken for dead.
 var kafkaSettings = map[string]string{"broker.session.timeout.ms": "9000", "broker.heartbeat.interval.ms": "2000"}
 
 // newServer prepares a server of a kind, kafka or tidemark, with its data in a new directory.

@@ -32,7 +32,7 @@ func dialWire(ctx context.Context, addr string) (*wire, error) {
 
 func (w *wire) close() { _ = w.conn.Close() }
 
-// ask sends a request, whose version is set, and returns the bytes of its answer behind the correlation id. They are valid
+// ask sends a request, whose version is set, and returns the bytes of its answer after the correlation id. They are valid
 // until the next call.
 func (w *wire) ask(r kmsg.Request) ([]byte, error) {
 	w.sent++
@@ -56,7 +56,7 @@ func (w *wire) ask(r kmsg.Request) ([]byte, error) {
 	return w.in, err
 }
 
-// firstAnswer waits until a server that was just started names itself as a broker, and looks every millisecond.
+// firstAnswer polls every millisecond until a new server names itself as a broker.
 func firstAnswer(ctx context.Context, addr string) error {
 	r := kmsg.NewPtrMetadataRequest()
 	r.Version, r.Topics = 1, []kmsg.MetadataRequestTopic{}

@@ -36,11 +36,11 @@ type Abilities struct {
 	UniqueHeaders bool // no two headers of a record have the same key
 }
 
-// BaseTimestamp is about where the timestamps of all records lie, in milliseconds: in the past, so that no server's limit
-// for the future matters.
+// BaseTimestamp is the approximate time of all records, in milliseconds: in the past, so that no server's limit for the
+// future matters.
 const BaseTimestamp = 1_700_000_000_000
 
-// Mixed returns n records that follow from the seed, of every kind that a peer with these abilities can express. Their
+// Mixed returns n records determined by the seed, of every kind that a peer with these abilities can express. Their
 // timestamps are neither equal nor in order. Offsets count from 0.
 func Mixed(seed uint64, n int, can Abilities) []Record {
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -108,7 +108,7 @@ func mixedHeaders(rng *rand.Rand, i int, can Abilities) []Header {
 	}
 }
 
-// Large returns records whose values are size bytes of noise that no codec can shrink, as text when the peer needs it.
+// Large returns records whose values are size bytes of noise that no codec can shrink, as text if the peer needs it.
 func Large(seed uint64, n, size int, can Abilities) []Record {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	records := make([]Record, n)

@@ -8,11 +8,11 @@ import (
 	"sync"
 )
 
-// errCut is what a client sees when its connection was cut here.
+// errCut is what a client gets when its connection was cut here.
 var errCut = errors.New("crash: the connection was cut")
 
-// flaky dials connections that write in small pieces and break for good after some bytes, in the middle of whatever is
-// on its way: a request that the server never sees whole, or an answer that the client never gets.
+// flaky dials connections that write in small pieces and break for good after some bytes, in the middle of whatever is in
+// flight: a request that the server never sees whole, or an answer that the client never gets.
 type flaky struct {
 	least, most int64 // how many bytes a connection lives, both ways together
 
@@ -41,7 +41,7 @@ func (f *flaky) dial(ctx context.Context, network, addr string) (net.Conn, error
 	return &flakyConn{Conn: conn, flaky: f, left: f.least + f.rng.Int64N(f.most-f.least)}, nil
 }
 
-// heal makes connections dialled from now on last. Those that are open still break when their time comes.
+// heal makes connections dialled from now on last. Open ones still break when their time comes.
 func (f *flaky) heal() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -63,7 +63,7 @@ type flakyConn struct {
 	left int64
 }
 
-// take uses up n bytes of the connection's life and reports how many of them are still good.
+// take uses up n bytes of the connection's life and reports how many of them are still delivered.
 func (c *flakyConn) take(n int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

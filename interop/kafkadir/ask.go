@@ -13,8 +13,7 @@ import (
 	"github.com/tidemark-io/tidemark/interop/corpus"
 )
 
-// State is what a server serves: its topics, but for those that servers keep for themselves, and the offsets that groups
-// have committed.
+// State is what a server serves: its topics, except internal ones, and the offsets that groups have committed.
 type State struct {
 	Topics map[string]*Topic   `json:"topics"`
 	Groups map[string][]Commit `json:"groups"`
@@ -23,7 +22,7 @@ type State struct {
 // Topic is one topic.
 type Topic struct {
 	ID         string            `json:"id"`
-	Configs    map[string]string `json:"configs"` // those that the topic sets itself
+	Configs    map[string]string `json:"configs"` // the topic's own
 	Partitions []Partition       `json:"partitions"`
 }
 
@@ -53,7 +52,7 @@ type Commit struct {
 	Metadata    string `json:"metadata"`
 }
 
-// Ask writes down what the server at an address serves.
+// Ask records what the server at an address serves.
 func Ask(ctx context.Context, addr string) (*State, error) {
 	c, err := kgo.NewClient(kgo.SeedBrokers(addr))
 	if err != nil {

@@ -21,13 +21,13 @@ type Size struct {
 	ValueBytes int // cuts longer values, if it is not 0
 }
 
-// Names of the topics: the first are of a kind of their own.
+// Names of the topics: the first ones are special.
 const (
 	compacted     = "topic-00"
 	trimmed       = "topic-01" // its start was moved by DeleteRecords
 	grown         = "topic-02" // partitions were added
 	transactional = "topic-03"
-	again         = "topic-04" // it was deleted and made again
+	again         = "topic-04" // it was deleted and created again
 )
 
 func topicName(i int) string { return fmt.Sprintf("topic-%02d", i) }
@@ -36,7 +36,7 @@ var codecs = []kgo.CompressionCodec{
 	kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression(),
 }
 
-// Fill writes to a Kafka that runs, in two lives: it is stopped and started in between, and runs at the end.
+// Fill writes to a running Kafka, in two lives: it is stopped and started in between, and runs at the end.
 func Fill(ctx context.Context, k *server.Server, size Size) error {
 	f := &filler{addr: k.Addr(), size: size, begun: time.Now().Add(-48 * time.Hour).Truncate(time.Hour)}
 	for _, step := range []func(context.Context) error{
@@ -68,7 +68,7 @@ func (f *filler) admin(do func(*kadm.Client) error) error {
 	return do(kadm.NewClient(c))
 }
 
-// configsOf are the settings that the i-th topic is made with.
+// configsOf are the settings that the i-th topic is created with.
 func configsOf(i int) map[string]*string {
 	configs := map[string]*string{
 		"retention.ms": kadm.StringPtr("-1"), "segment.index.bytes": kadm.StringPtr("1200"),
@@ -117,7 +117,7 @@ func (f *filler) createTopics(ctx context.Context) error {
 	})
 }
 
-// hosted waits until the broker has come to know the topics with these ids and leads their partitions.
+// hosted waits until the broker knows the topics with these ids and leads their partitions.
 func hosted(ctx context.Context, admin *kadm.Client, ids map[string]kadm.TopicID) error {
 	check := func() error {
 		topics, err := admin.ListTopics(ctx)
@@ -203,7 +203,7 @@ func (f *filler) produce(ctx context.Context) error {
 	return nil
 }
 
-// batches is a batch for every partition that is there since the beginning.
+// batches returns a batch for every partition that existed from the beginning.
 func (f *filler) batches(codec int) []*kgo.Record {
 	var all []*kgo.Record
 	for i := range f.size.Topics {
@@ -251,7 +251,7 @@ func (f *filler) transactions(ctx context.Context) error {
 	return nil
 }
 
-// deleteRecords moves the start of a log into a batch.
+// deleteRecords moves the start of a log into the middle of a batch.
 func (f *filler) deleteRecords(ctx context.Context) error {
 	return f.admin(func(admin *kadm.Client) error {
 		var to kadm.Offsets

@@ -16,7 +16,7 @@ import (
 	"github.com/tidemark-io/tidemark/interop/corpus"
 )
 
-// asker puts questions about one partition 0 to a running Kafka.
+// asker asks a running Kafka about one partition 0.
 type asker struct {
 	addr   string
 	topic  string
@@ -31,7 +31,7 @@ var everything = []question{
 	asker.bounds, asker.batches, asker.aborted, asker.records, asker.producers, asker.timestamps, asker.epochs,
 }
 
-// ask puts the questions about partition 0 of the topic.
+// ask asks the questions about partition 0 of the topic.
 func ask(ctx context.Context, addr, topic string, questions ...question) (*Partition, error) {
 	client, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.MaxVersions(kversion.V2_8_0()))
 	if err != nil {
@@ -212,8 +212,8 @@ func (a asker) producers(ctx context.Context, p *Partition) error {
 const maxTimestamp = -3
 
 // timestamps asks for every timestamp that occurs, for the one after it, and for the largest. It does not ask for one
-// that only records below the log start have: Kafka finds their segment, if it is still there, and nothing in it, and
-// answers that there is none, where we go on.
+// that only records below the log start have: Kafka finds their segment, if it still exists, finds nothing in it, and
+// answers that there is none, where Tidemark continues.
 func (a asker) timestamps(ctx context.Context, p *Partition) error {
 	asks := map[int64]bool{}
 	for _, r := range p.Records {
@@ -235,7 +235,7 @@ func (a asker) timestamps(ctx context.Context, p *Partition) error {
 		o, _ := listed.Lookup(a.topic, 0)
 		answer := TimestampAnswer{Ask: ask, Offset: o.Offset, Timestamp: o.Timestamp}
 		if answer.Timestamp == -1 && ask != maxTimestamp {
-			answer.Offset = -1 // kadm puts the end of the log where Kafka has no answer
+			answer.Offset = -1 // kadm returns the log end where Kafka has no answer
 		}
 		p.ByTimestamp = append(p.ByTimestamp, answer)
 		return nil
@@ -255,8 +255,8 @@ func (a asker) timestamps(ctx context.Context, p *Partition) error {
 	return note(maxTimestamp, listed, err)
 }
 
-// epochs asks for the end of every epoch up to one more than the last. A broker that was slow to say that it lives, as on a busy
-// machine, is elected again after its last record. What it says of such an epoch is left out: the files may not have it.
+// epochs asks for the end of every epoch up to one more than the last. A broker that registered late, as on a busy
+// machine, is elected again after its last record. Answers about such an epoch are left out: the files may not have it.
 func (a asker) epochs(ctx context.Context, p *Partition) error {
 	last := int32(0)
 	for _, b := range p.Batches {

@@ -26,7 +26,7 @@ type Partition struct {
 	Records []Record `json:"records"`
 	// Aborted are the aborted transactions of the whole log.
 	Aborted []Aborted `json:"aborted"`
-	// Producers are the producers that Kafka keeps in mind: with [ProducerExpiration], all of them.
+	// Producers are the producers that Kafka remembers: with [ProducerExpiration], all of them.
 	Producers []Producer `json:"producers"`
 	// ByTimestamp are answers of ListOffsets.
 	ByTimestamp []TimestampAnswer `json:"by_timestamp"`
@@ -57,7 +57,7 @@ type Record struct {
 	Control     bool  `json:"control,omitempty"`
 }
 
-// Aborted is an aborted transaction as Fetch names it.
+// Aborted is an aborted transaction as Fetch returns it.
 type Aborted struct {
 	ProducerID  int64 `json:"producer_id"`
 	FirstOffset int64 `json:"first_offset"`
@@ -73,15 +73,15 @@ type Producer struct {
 	TxnStart         int64 `json:"txn_start"` // -1 when no transaction is open
 }
 
-// TimestampAnswer is what Kafka says to a question for the first record at or after Ask. Ask may be -3, for the record
-// with the largest timestamp. Offset and Timestamp are -1 when there is none.
+// TimestampAnswer is Kafka's answer for the first record at or after Ask. Ask may be -3, for the record with the largest
+// timestamp. Offset and Timestamp are -1 when there is none.
 type TimestampAnswer struct {
 	Ask       int64 `json:"ask"`
 	Offset    int64 `json:"offset"`
 	Timestamp int64 `json:"timestamp"`
 }
 
-// EpochAnswer is what Kafka says to a question for the end of an epoch. Epoch and End are -1 when it does not know.
+// EpochAnswer is Kafka's answer for the end of an epoch. Epoch and End are -1 when it does not know.
 type EpochAnswer struct {
 	Ask   int32 `json:"ask"`
 	Epoch int32 `json:"epoch"`

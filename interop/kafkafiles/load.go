@@ -23,8 +23,7 @@ func Load(path string) (*Snapshot, error) {
 	return s, nil
 }
 
-// Checkpoint returns what a checkpoint file of the whole log directory says of each partition, by the name of its
-// directory.
+// Checkpoint returns the content of a checkpoint file of the log directory, by the names of partitions' directories.
 func (s *Snapshot) Checkpoint(file string) (map[string]int64, error) {
 	f, err := os.Open(filepath.Join(s.Dir, file))
 	if err != nil {

@@ -35,7 +35,7 @@ const (
 
 var topics = []string{mixed, stamped, transactional, trimmed}
 
-// configs make small files: Kafka refuses small segments but rolls at a gap between timestamps.
+// configs makes files small: Kafka refuses small segments but rolls at a gap between timestamps.
 var configs = map[string]string{
 	"segment.ms":           "600000",
 	"segment.index.bytes":  "1200",
@@ -43,7 +43,7 @@ var configs = map[string]string{
 	"retention.ms":         "-1",
 }
 
-// ProducerExpiration is the setting producer.id.expiration.ms of the broker that wrote.
+// ProducerExpiration is the broker's setting producer.id.expiration.ms.
 const ProducerExpiration = (1<<31 - 1) * time.Millisecond
 
 // gap is put between the timestamps of successive batches of one kind, longer than segment.ms.
@@ -118,7 +118,7 @@ func Write(ctx context.Context, in server.Install, dir string, size Size) (stopp
 	return stopped, killed, nil
 }
 
-// Fill has any Kafka-format server at addr create topics and take every kind of batch but transactions, in one life. It
+// Fill creates topics on any Kafka-format server at addr and writes every kind of batch but transactions, in one life. It
 // returns the topics, each with one partition.
 func Fill(ctx context.Context, addr string, size Size) ([]string, error) {
 	w := newWriter(addr, size)
@@ -129,8 +129,8 @@ func Fill(ctx context.Context, addr string, size Size) ([]string, error) {
 	return filled, w.fill(ctx)
 }
 
-// Ask writes down what a server answers about partition 0 of a topic, as far as any Kafka-format server can be asked:
-// bounds, batches and records.
+// Ask records what a server answers about partition 0 of a topic, as far as any Kafka-format server can be asked: bounds,
+// batches and records.
 func Ask(ctx context.Context, addr, topic string) (*Partition, error) {
 	return ask(ctx, addr, topic, asker.bounds, asker.batches, asker.records)
 }

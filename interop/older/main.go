@@ -1,5 +1,5 @@
-// Command older is three clients of some years ago as interop peers: sarama, segmentio/kafka-go, and confluent-kafka-go with
-// the librdkafka 1.x that it brings. It is a module of its own, so that they stand beside the newer ones.
+// Command older runs older clients as interop peers: sarama, segmentio/kafka-go, and confluent-kafka-go with the
+// librdkafka 1.x that it includes. It is a module of its own, so that they can coexist with the newer ones.
 //
 //	older CLIENT jobs.json SERVER            carries out jobs: see peers/jobs.py
 //	older CLIENT group SERVER GROUP TOPIC    a member of a group: prints every value, commits, and leaves upon SIGTERM
@@ -52,7 +52,7 @@ type job struct {
 type client interface {
 	write(ctx context.Context, j job, records []record) error
 	read(ctx context.Context, j job) ([]record, error)
-	// admin makes a topic of three partitions, finds it, and deletes it.
+	// admin creates a topic of three partitions, finds it, and deletes it.
 	admin(ctx context.Context, topic string) error
 	// group is a member until ctx ends.
 	group(ctx context.Context, group, topic string) error
@@ -98,7 +98,7 @@ func newClient(name, server string) (client, error) {
 	return nil, fmt.Errorf("there is no client %q", name)
 }
 
-// carryOut does the jobs of a file, in order.
+// carryOut runs the jobs of a file, in order.
 func carryOut(c client, file string) error {
 	var jobs []job
 	if err := load(file, &jobs); err != nil {

@@ -139,7 +139,7 @@ func (s saramaClient) group(ctx context.Context, group, topic string) error {
 	return g.Close()
 }
 
-// claims prints and marks what it is given.
+// claims prints and marks the messages it receives.
 type claims struct{}
 
 func (claims) Setup(sarama.ConsumerGroupSession) error   { return nil }

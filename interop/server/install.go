@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// Install knows where setup.sh put the peers.
+// Install locates the peers that setup.sh installed.
 type Install struct {
 	cache  string
 	module string // the directory of this module
 }
 
-// Located returns where the peers are, installed or not. It is enough for tidemark alone.
+// Located returns the locations of the peers, installed or not. It is enough for tidemark alone.
 func Located() (Install, error) {
 	_, file, _, ok := runtime.Caller(0)
 	if !ok {
@@ -29,8 +29,8 @@ func Located() (Install, error) {
 	return in, nil
 }
 
-// Installed returns the peers that setup.sh installed. It fails, naming the command to run, when they are not there: a
-// missing peer is never a reason to skip.
+// Installed returns the installed peers. It fails, naming the command to run, if they are missing: a missing peer is
+// never a reason to skip.
 func Installed() (Install, error) {
 	in, err := Located()
 	if err != nil {
@@ -67,15 +67,15 @@ func (in Install) java(jvm []string, class string, args []string) *exec.Cmd {
 // smallJVM is for programs that come and go.
 var smallJVM = []string{"-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"}
 
-// JavaClients returns the versions of Kafka's Java client that are installed for themselves, in the order in which they
-// stand in kafka/clients.txt: oldest first.
+// JavaClients returns the versions of Kafka's Java client that are installed separately, in the order of
+// kafka/clients.txt: oldest first.
 func (in Install) JavaClients() ([]string, error) {
 	versions, err := os.ReadFile(filepath.Join(in.module, "kafka", "clients.txt"))
 	return strings.Fields(string(versions)), err
 }
 
-// JavaClient returns a command that runs a class of a directory with one version of Kafka's Java client, or with that of the
-// broker and the tools if the version is empty.
+// JavaClient returns a command that runs a class of a directory with one version of Kafka's Java client, or with that of
+// the broker and the tools if the version is empty.
 func (in Install) JavaClient(version, classes, class string, args ...string) *exec.Cmd {
 	path := classes + string(filepath.ListSeparator) + in.javaClient(version)
 	return exec.Command("java", slices.Concat(smallJVM, []string{"-cp", path, class}, args)...)
@@ -102,7 +102,7 @@ func (in Install) Python(script string, args ...string) *exec.Cmd {
 	return in.python("venv", script, args)
 }
 
-// OlderPython is [Install.Python] with clients of some years ago.
+// OlderPython is [Install.Python] with older clients.
 func (in Install) OlderPython(script string, args ...string) *exec.Cmd {
 	return in.python("venv-older", script, args)
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// KafkaOptions says how to run Apache Kafka.
+// KafkaOptions configures Apache Kafka.
 type KafkaOptions struct {
 	// Dir holds everything: configuration and data. It must exist.
 	Dir string
@@ -51,7 +51,7 @@ func NewKafka(in Install, o KafkaOptions) (*Server, error) {
 		"share.coordinator.state.topic.replication.factor": "1",
 		"share.coordinator.state.topic.min.isr":            "1",
 		"group.initial.rebalance.delay.ms":                 "0",
-		// A broker that was killed may register again only once its old session is over.
+		// A broker that was killed may register again only after its old session has ended.
 		"broker.session.timeout.ms":    "1000",
 		"broker.heartbeat.interval.ms": "200",
 	}

@@ -28,7 +28,7 @@ func UnderTest(in Install, dir string) (*Maker, error) {
 }
 
 // New prepares a server with its data below dir, in a directory of its own. It does not start it. The arguments are for
-// tidemark; Kafka has what they ask for in its configuration.
+// tidemark; Kafka has the equivalents in its configuration.
 func (m *Maker) New(dir string, args ...string) (*Server, error) {
 	data, err := os.MkdirTemp(dir, "server-")
 	if err != nil {

@@ -28,7 +28,7 @@ type Server struct {
 	http    string
 	dataDir string
 	command func() *exec.Cmd
-	// ask is one question to the server that it answers once it serves.
+	// ask is a request that the server answers once it serves.
 	ask func(ctx context.Context) error
 
 	cmd    *exec.Cmd
@@ -109,7 +109,7 @@ func (s *Server) answers(ctx context.Context) error {
 	}
 }
 
-// namesItself is a question to a Kafka server at an address: it is to name itself as its only broker.
+// namesItself returns a request to a Kafka server at an address, which succeeds when it names itself as its only broker.
 func namesItself(addr string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		c, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.RequestRetries(0), kgo.DialTimeout(time.Second))
@@ -125,8 +125,8 @@ func namesItself(addr string) func(context.Context) error {
 	}
 }
 
-// Stop asks the server to end, with SIGTERM, and waits until it did. It returns an error if the server reports a
-// failure or is still there when ctx ends.
+// Stop asks the server to end, with SIGTERM, and waits until it has. It returns an error if the server reports a failure
+// or is still running when ctx ends.
 func (s *Server) Stop(ctx context.Context) error {
 	if s.cmd == nil {
 		return nil
@@ -159,8 +159,8 @@ func (s *Server) Kill() error {
 	return nil
 }
 
-// Dump ends the server with SIGQUIT, upon which Go and Java programs print what each of their threads is doing, and
-// returns the end of what it printed.
+// Dump ends the server with SIGQUIT, upon which Go and Java programs print their threads' stacks, and returns the end of
+// its output.
 func (s *Server) Dump() string {
 	if s.cmd == nil {
 		return "not running"
@@ -170,12 +170,12 @@ func (s *Server) Dump() string {
 	}
 	select {
 	case <-s.exited:
-	case <-time.After(time.Second): // a JVM prints and goes on
+	case <-time.After(time.Second): // a JVM prints and continues
 	}
 	return s.Output()
 }
 
-// Alive returns an error that says how the server ended if it is not running any more.
+// Alive returns an error that says how the server ended if it is no longer running.
 func (s *Server) Alive() error {
 	select {
 	case <-s.exited:

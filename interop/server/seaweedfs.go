@@ -15,15 +15,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// SeaweedUser is a user that a SeaweedFS started here knows.
+// SeaweedUser is a user of the SeaweedFS servers started here.
 type SeaweedUser struct {
 	AccessKey, SecretKey string
 }
 
-// SeaweedAdmin may make buckets. It is who makes one by writing into it, too.
+// SeaweedAdmin may create buckets, explicitly or by writing to them.
 func SeaweedAdmin() SeaweedUser { return SeaweedUser{"tidemark-admin", "tidemark-admin-secret"} }
 
-// SeaweedClient may use the buckets that are there, as a server should be allowed to.
+// SeaweedClient may use existing buckets, as a server should be allowed to.
 func SeaweedClient() SeaweedUser { return SeaweedUser{"tidemark", "tidemark-secret"} }
 
 // NewSeaweed prepares SeaweedFS, an object store that speaks S3, as one process with all its data under dir, which must
@@ -67,7 +67,7 @@ func NewSeaweed(in Install, dir string) (*Server, error) {
 	}, nil
 }
 
-// MakeSeaweedBucket makes an empty bucket in the SeaweedFS whose S3 port is addr, and returns the URL under which a
+// MakeSeaweedBucket creates an empty bucket in the SeaweedFS whose S3 port is addr, and returns the URL with which a
 // [SeaweedClient] may open it.
 func MakeSeaweedBucket(ctx context.Context, addr, name string) (bucket string, err error) {
 	endpoint, admin := "http://"+addr, SeaweedAdmin()
@@ -81,7 +81,7 @@ func MakeSeaweedBucket(ctx context.Context, addr, name string) (bucket string, e
 	return SeaweedBucket(addr, name), nil
 }
 
-// SeaweedBucket is the URL of a bucket, whether it is there or not.
+// SeaweedBucket returns the URL of a bucket, whether it exists or not.
 func SeaweedBucket(addr, name string) string {
 	return "s3://" + name + "?endpoint=" + url.QueryEscape("http://"+addr)
 }
@@ -116,7 +116,7 @@ func writeSeaweedUsers(dir string) (path string, err error) {
 	return path, os.WriteFile(path, users, 0o600)
 }
 
-// answersHTTP is a question to a web server: it is to answer a GET with 200.
+// answersHTTP returns a request to a web server, which succeeds when a GET is answered with 200.
 func answersHTTP(address string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// TidemarkOptions says how to run tidemark.
+// TidemarkOptions configures a tidemark server.
 type TidemarkOptions struct {
 	// Dir holds the data. It must exist.
 	Dir string
@@ -42,7 +42,7 @@ func NewTidemark(o TidemarkOptions) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tidemark: %w", err)
 	}
-	// The ports are chosen here, not by the server, so that a restart comes back at the same addresses.
+	// The ports are chosen here, not by the server, so that a restart uses the same addresses.
 	args := append([]string{"serve", "--data-dir", o.Dir, "--kafka-listen", addr, "--http-listen", web}, o.Args...)
 	return &Server{
 		name: "tidemark", addr: addr, http: web, dataDir: o.Dir, ask: namesItself(addr),
@@ -58,8 +58,8 @@ func NewTidemark(o TidemarkOptions) (*Server, error) {
 	}, nil
 }
 
-// withoutSettings drops the variables that tidemark takes its configuration from, so that a developer's own settings do
-// not change what is tested.
+// withoutSettings drops the environment variables of tidemark's configuration, so that a developer's own settings do not
+// change what is tested.
 func withoutSettings(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, "TIDEMARK_") })
 }

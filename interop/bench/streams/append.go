@@ -23,8 +23,8 @@ func payload(size int) []byte {
 	return b
 }
 
-// idlePause is how long nothing is asked of the store before a single append or a bare PUT, so that both come to a log, a
-// connection and processors that have been idle for as long.
+// idlePause is how long the store is idle before a single append or a bare PUT, so that both meet a log, a connection and
+// processors that have been idle for as long.
 const idlePause = 2 * time.Millisecond
 
 // measureLone appends single records to an idle log, in turn with bare PUTs of objects of the same size. Both are the same
@@ -49,7 +49,7 @@ func measureLone(ctx context.Context, o options, b *bucket, r *report) error {
 			return err
 		}
 		bare.add(time.Since(began))
-		time.Sleep(idlePause) // the interval of the log is over
+		time.Sleep(idlePause) // the log's interval has passed
 		before := n.store.bill()
 		began = time.Now()
 		if _, err := streams[0].Append(ctx, 1, record); err != nil {
@@ -65,7 +65,7 @@ func measureLone(ctx context.Context, o options, b *bucket, r *report) error {
 // load is a way to append.
 type load struct {
 	name     string
-	depth    int           // how many records a client has on their way
+	depth    int           // how many records a client has in flight
 	interval time.Duration // the engine's pause between groups
 }
 
@@ -138,7 +138,7 @@ func measureOneLoad(ctx context.Context, o options, b *bucket, r *report, l load
 	return n.close(ctx)
 }
 
-// appendUntil appends to streams in turn until a moment, with depth records on their way.
+// appendUntil appends to streams in turn until a moment, with depth records in flight.
 func appendUntil(ctx context.Context, n *testNode, streams []*stream.Stream, client, depth int, end time.Time) (latencies, error) {
 	type pending struct {
 		ack   *stream.Ack
@@ -182,7 +182,7 @@ func appendUntil(ctx context.Context, n *testNode, streams []*stream.Stream, cli
 // barePutCount is how many bare PUTs a load is compared with: enough that four are above the p99.
 const barePutCount = 400
 
-// barePuts puts objects of the size that the log's had, one after the other, for as many as there are or 5 s.
+// barePuts puts objects of the size of the log's, one after the other, until the count or 5 s is reached.
 func barePuts(ctx context.Context, s *counted, size int) (latencies, error) {
 	var l latencies
 	object := payload(size)

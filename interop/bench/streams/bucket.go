@@ -14,10 +14,10 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// bucket is a store that runs, and makes empty places in it.
+// bucket is a running store, and creates empty places in it.
 type bucket struct {
 	kind  string
-	dir   string // for what belongs to it
+	dir   string // for its files
 	open  func(ctx context.Context, place string) (objstore.Store, error)
 	stop  func()
 	count int
@@ -64,7 +64,7 @@ func (b *bucket) startSeaweed(ctx context.Context) error {
 	return nil
 }
 
-// place opens an empty place, whose requests are counted.
+// place opens an empty place and counts its requests.
 func (b *bucket) place(ctx context.Context) (*counted, error) {
 	b.count++
 	s, err := b.open(ctx, fmt.Sprintf("place-%d", b.count))
@@ -74,7 +74,7 @@ func (b *bucket) place(ctx context.Context) (*counted, error) {
 // counted counts what a store would bill. Parts of a multipart upload are counted by their size.
 type counted struct {
 	objstore.Store
-	writes, reads     atomic.Int64 // requests of the dearer kind (PUT, POST, LIST), and of the cheaper (GET, HEAD)
+	writes, reads     atomic.Int64 // requests of the more expensive kind (PUT, POST, LIST), and of the cheaper (GET, HEAD)
 	written, received atomic.Int64 // bytes
 }
 
@@ -155,7 +155,7 @@ func (u *countedUpload) Finish() error {
 	return u.Upload.Finish()
 }
 
-// bill is what was asked of a store between two moments.
+// bill is what a store was asked for between two moments.
 type bill struct {
 	writes, reads, written, received int64
 }

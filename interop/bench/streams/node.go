@@ -55,7 +55,7 @@ func newNode(ctx context.Context, b *bucket, change func(*stream.Config)) (*test
 	return n, err
 }
 
-// reopen opens the engine again under a new epoch of the node, whatever became of the one before.
+// reopen opens the engine again under a new epoch of the node, whatever happened to the previous one.
 func (n *testNode) reopen(ctx context.Context) (err error) {
 	if _, err := n.member.Renew(ctx); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (n *testNode) close(ctx context.Context) error {
 	return err
 }
 
-// streams makes and opens streams.
+// streams creates and opens streams.
 func (n *testNode) streams(ctx context.Context, count int) ([]*stream.Stream, error) {
 	var opened []*stream.Stream
 	for len(opened) < count {

@@ -49,7 +49,7 @@ func measureTail(ctx context.Context, _ options, b *bucket, r *report) error {
 // scanRounds is how often a scan and the bare reads take turns.
 const scanRounds = 5
 
-// bareParallel is how many bare reads are under way at the same time; what counts is what was best.
+// bareParallel are the tested numbers of parallel bare reads; the best one counts.
 func bareParallel() []int { return []int{4, 16, 32} }
 
 // measureScan reads one stream from its objects with cold caches, in turn with parallel range GETs of the same objects.
@@ -91,7 +91,7 @@ func measureScan(ctx context.Context, o options, b *bucket, r *report) error {
 	return n.close(ctx)
 }
 
-// scan opens the engine anew and reads a stream from its start to its end; it returns bytes a second.
+// scan reopens the engine and reads a stream from its start to its end; it returns bytes a second.
 func (n *testNode) scan(ctx context.Context, id streamID, end int64) (float64, error) {
 	if err := n.reopen(ctx); err != nil {
 		return 0, err
@@ -116,7 +116,7 @@ func (n *testNode) scan(ctx context.Context, id streamID, end int64) (float64, e
 	return rate, n.Engine.Close(ctx)
 }
 
-// dataObjects are those with the engine's data: what is not of the log.
+// dataObjects lists the objects with the engine's data, excluding the log.
 func dataObjects(ctx context.Context, s *counted) ([]objstore.Info, error) {
 	var objects []objstore.Info
 	request := objstore.ListRequest{}
@@ -136,8 +136,7 @@ func dataObjects(ctx context.Context, s *counted) ([]objstore.Info, error) {
 	}
 }
 
-// getAll reads the data objects in ranges of 1 MiB, so many at once, each into memory that the next one uses again; it returns
-// bytes a second.
+// getAll reads the data objects in ranges of 1 MiB, that many at once, into reused memory; it returns bytes a second.
 func getAll(ctx context.Context, s *counted, parallel int) (float64, error) {
 	const piece = 1 << 20
 	objects, err := dataObjects(ctx, s)
@@ -178,8 +177,8 @@ func getAll(ctx context.Context, s *counted, parallel int) (float64, error) {
 	return float64(read.Load()) / time.Since(began).Seconds(), nil
 }
 
-// measureRecovery writes a log, leaves it as a crash would, and opens the next epoch. What recovery has to write is as much
-// as one upload of the same bytes, which is measured too.
+// measureRecovery writes a log, leaves it as a crash would, and opens the next epoch. Recovery has to write as much as
+// one upload of the same bytes, which is measured too.
 func measureRecovery(ctx context.Context, o options, b *bucket, r *report) error {
 	n, err := newNode(ctx, b, func(c *stream.Config) {
 		c.CacheWALSize, c.UploadThreshold, c.UploadInterval = 4*o.bytes, 2*o.bytes, time.Hour // nothing is uploaded
@@ -198,7 +197,7 @@ func measureRecovery(ctx context.Context, o options, b *bucket, r *report) error
 	if err != nil {
 		return err
 	}
-	crashed := n.Engine // it lives on, as a paused process does; the next epoch fences it
+	crashed := n.Engine // it lives on, like a paused process; the next epoch fences it
 	began := time.Now()
 	n.options.Config.CacheWALSize, n.options.Config.UploadThreshold = stream.DefaultConfig().CacheWALSize, stream.DefaultConfig().UploadThreshold
 	if err := n.reopen(ctx); err != nil {
@@ -229,7 +228,7 @@ func bareUpload(ctx context.Context, s *counted, bytes int64) (time.Duration, er
 	return time.Since(began), nil
 }
 
-// memoryClients is how many appends are under way while the memory is measured.
+// memoryClients is how many appends are in flight while memory is measured.
 const memoryClients = 1024
 
 // manyStreams is how many streams the memory is measured with.
@@ -237,7 +236,7 @@ const manyStreams = 10_000
 
 // measureMemory opens many streams, appends to all of them for a while, and looks at the heap above the caches.
 func measureMemory(ctx context.Context, o options, b *bucket, r *report) error {
-	for range 3 { // what pools of earlier measurements keep is gone after two
+	for range 3 { // pools of earlier measurements are empty after two
 		runtime.GC()
 	}
 	before := heap()
@@ -287,7 +286,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// watchHeap collects and looks, over and over: what counts is what the engine holds, not what the collector has not met.
+// watchHeap repeatedly collects and samples the heap, to measure what the engine holds and not what the collector has yet
+// to find.
 func watchHeap(ctx context.Context, peak *atomic.Int64) {
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()

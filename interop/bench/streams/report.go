@@ -84,8 +84,8 @@ func median(numbers []float64) float64 {
 	return sorted[len(sorted)/2]
 }
 
-// reading is what the requests of one scan cost; those that open the engine before it are among them. The least is one GET for each
-// MiB, as the bare reads do it.
+// reading is the cost of one scan's requests, including those that open the engine. The minimum is one GET for each MiB,
+// as the bare reads do it.
 func (r *report) reading(store string, size int64, cost bill) {
 	gib := float64(size) / (1 << 30)
 	r.single(store, "requests of that scan", fmt.Sprintf("%.0f GET or HEAD and %.0f PUT, POST or LIST a GiB, $%.5f a GiB, %.2f times a GET for each MiB",
@@ -114,8 +114,8 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%.1f s", d.Seconds())
 }
 
-// minimum is the price of what group commit allows at the least: an object of the log for each 8 MiB or interval, whichever
-// is more often, and the data once more in parts of 16 MiB.
+// minimum is the lowest possible price with group commit: an object of the log for each 8 MiB or interval, whichever is
+// more often, and the data once more in parts of 16 MiB.
 func (l loadResult) minimum() float64 {
 	groups := float64(l.bill.written/2) / (8 << 20)
 	if l.load.interval > 0 {
@@ -138,7 +138,7 @@ func (r *report) markdown() string {
 	fmt.Fprintln(&b, "|---|---|---|---|---|---|---|---|---|---|---|---|---|")
 	for _, l := range r.loads {
 		gib := float64(len(l.latencies)) * 1024 / (1 << 30)
-		least := "–" // without an interval nothing is waited for, and each round trip is an object
+		least := "–" // without an interval nothing waits, and each round trip is an object
 		if l.load.interval > 0 {
 			least = fmt.Sprintf("%.2f", l.bill.price()/l.minimum())
 		}
@@ -151,7 +151,7 @@ func (r *report) markdown() string {
 	return b.String()
 }
 
-// machine says what the figures were made on.
+// machine describes the machine of the measurements.
 func machine() string {
 	model := "unknown processor"
 	if out, err := exec.Command("sh", "-c", "grep -m1 'model name' /proc/cpuinfo | cut -d: -f2").Output(); err == nil {

@@ -1,5 +1,5 @@
 // Command golden has Apache Kafka write the small log directory that is kept in node/importer/testdata. Its argument is
-// the directory to write; what was there is replaced.
+// the directory to write, which is replaced.
 package main
 
 import (
@@ -63,7 +63,7 @@ func write(to string) error {
 	if err := os.CopyFS(filepath.Join(to, "kafka"), os.DirFS(k.DataDir())); err != nil {
 		return err
 	}
-	// Kafka leaves the indexes of its metadata log at the length that it reserved; nobody needs them.
+	// Kafka leaves the indexes of its metadata log at their preallocated length; nobody needs them.
 	for _, name := range []string{"00000000000000000000.index", "00000000000000000000.timeindex"} {
 		if err := os.Remove(filepath.Join(to, "kafka", "__cluster_metadata-0", name)); err != nil {
 			return err

@@ -1,5 +1,5 @@
 // Command golden has Apache Kafka write the small set of log directories that is kept in kafkalog/testdata. Its argument
-// is the directory to write; what was there is replaced.
+// is the directory to write, which is replaced.
 package main
 
 import (
