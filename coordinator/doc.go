@@ -6,7 +6,6 @@
 // appended so far is durable. There is no clock, no goroutine, no file and no message format here; package
 // coordinator/records encodes the records, package coordinator/runner drives shards, and a listener translates requests
 // and answers.
-// requests and answers.
 //
 //	s := coordinator.NewShard(coordinator.Config{NewID: …})
 //	for … { s.Replay(entry) }             // what the partition holds

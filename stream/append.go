@@ -38,7 +38,7 @@ func (e *Engine) TryAdmit(records, bytes int) (*Admission, error) {
 }
 
 // admissionBytes is what records cost from their admission on: as much as they will in the log cache, which is more than
-// their frames have (F-62).
+// the size of their frames (F-62).
 func admissionBytes(records, bytes int) int64 {
 	return int64(records)*recordCost(Record{}) + int64(bytes)
 }
@@ -145,7 +145,7 @@ func (a *Ack) settle(offset int64, err error) {
 	e.gate.leave(recordCost(a.record))
 }
 
-// settled takes the oldest record off the list of those in flight, moves the confirm offset and wakes the watchers.
+// settled removes the oldest record in flight, moves the confirm offset and wakes the watchers.
 func (s *Stream) settled(a *Ack, durable bool) {
 	s.mu.Lock()
 	s.mu.pending[0] = nil

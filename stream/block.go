@@ -83,8 +83,8 @@ func decodeRecords(s source, b []byte, count int) ([]Record, error) {
 	return records, nil
 }
 
-// DecodeBlocks decodes all blocks of one index entry from their bytes (OBJ-4), which must be Size of them and hold what
-// the entry says. Payloads alias b.
+// DecodeBlocks decodes all blocks of one index entry from their bytes (OBJ-4), which must have its Size and match the
+// entry. Payloads alias b.
 func DecodeBlocks(object string, e IndexEntry, b []byte) ([]Record, error) {
 	s := source{object, e.Position}
 	if len(b) != int(e.Size) {
@@ -96,7 +96,7 @@ func DecodeBlocks(object string, e IndexEntry, b []byte) ([]Record, error) {
 		if err != nil {
 			return nil, err
 		}
-		if all == nil { // mostly there is one block
+		if all == nil { // usually there is one block
 			all = records
 		} else {
 			all = append(all, records...)
@@ -106,7 +106,7 @@ func DecodeBlocks(object string, e IndexEntry, b []byte) ([]Record, error) {
 	return all, e.checkRecords(source{object, e.Position}, all)
 }
 
-// checkRecords holds decoded records against their index entry.
+// checkRecords checks decoded records against their index entry.
 func (e IndexEntry) checkRecords(s source, records []Record) error {
 	if len(records) != int(e.Records) {
 		return s.differs("records of an index entry", e.Records, len(records))
@@ -124,7 +124,7 @@ func (e IndexEntry) checkRecords(s source, records []Record) error {
 	return nil
 }
 
-// blockBuilder gathers the records of the next block of one stream and cuts them where they fit into one no more.
+// blockBuilder gathers the records of the next block of one stream, and cuts where they no longer fit into one.
 type blockBuilder struct {
 	records []Record
 	size    int // of the payloads (REC-3)

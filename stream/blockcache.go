@@ -15,17 +15,17 @@ const (
 	// maxRangeBytes is how long a range GET for several units may be (BC-1): long enough that its latency does not matter,
 	// short enough that several run at once. It is four units of 1 MiB with their headers.
 	maxRangeBytes = 4<<20 + 64<<10
-	// maxUnusedAge is how long a unit stays that nobody uses (BC-7), and a reader that does not go on (BC-3).
+	// maxUnusedAge is how long an unused unit stays (BC-7), and an idle reader (BC-3).
 	maxUnusedAge = time.Minute
 )
 
-// unitSource is where a unit is: the bytes of one index entry in one object.
+// unitSource locates a unit: the bytes of one index entry in one object.
 type unitSource struct {
 	object catalog.ObjectID
 	entry  IndexEntry
 }
 
-// unitKey names a unit. The same blocks may be reached through a composite and through the object itself.
+// unitKey identifies a unit. The same blocks may be reached through a composite and through the object itself.
 type unitKey struct {
 	object   catalog.ObjectID
 	position int64
@@ -38,8 +38,8 @@ func (s unitSource) follows(before unitSource) bool {
 	return s.object == before.object && s.entry.Position == before.entry.Position+int64(before.entry.Size)
 }
 
-// unit is the unit of the block cache: what one index entry holds, loaded or loading (BC-1). What is not said to belong
-// to its holder is guarded by the cache.
+// unit is the unit of the block cache: the content of one index entry, loaded or loading (BC-1). The cache guards every
+// field that does not belong to the holder.
 type unit struct {
 	unitSource
 	done    chan struct{} // closed when records or err are set, which do not change after that
@@ -49,10 +49,10 @@ type unit struct {
 	load     *unitLoad // the GET that it came with
 	loading  bool
 	cost     int64
-	holders  int           // who reads it, or is about to: it is not evicted
+	holders  int           // readers that use it, or are about to: it is not evicted
 	finished bool          // its only reader has read it to the end
-	place    *list.Element // in the line for eviction, while nobody holds it
-	used     time.Time     // when it came into that line
+	place    *list.Element // in the eviction list, while nobody holds it
+	used     time.Time     // when it was put into that list
 }
 
 // isLoaded reports whether the records are there, without waiting.
@@ -68,8 +68,8 @@ func (u *unit) isPending() bool {
 	}
 }
 
-// unitLoad is one range GET, for units that lie side by side. Their records share its bytes, which are free once none of
-// the units is in the cache.
+// unitLoad is one range GET, for adjacent units. Their records share its bytes, which are freed once none of the units is
+// in the cache.
 type unitLoad struct {
 	number int64 // counts the loads of the cache
 	units  []*unit
@@ -80,10 +80,10 @@ type unitLoad struct {
 
 // blockCache keeps units, and loads those that are missing. It is safe for concurrent use.
 //
-// There is one GET for a unit however many readers want it, and it continues while any of them does. A load that
-// failed, or that nobody wanted any more, is forgotten: who comes next begins a fresh one (BC-8). Units that nobody
-// holds are evicted when the cache is over its capacity, those that their only reader has finished first, then those
-// that were used least recently, and all that have not been used for maxUnusedAge (BC-7).
+// There is one GET for a unit however many readers want it, and it continues while any of them does. A load that failed,
+// or that nobody wants any more, is forgotten: the next reader begins a new one (BC-8). Units that nobody holds are
+// evicted when the cache is over its capacity, those that their only reader has finished first, then the least recently
+// used; and all that have not been used for maxUnusedAge (BC-7).
 type blockCache struct {
 	store    objstore.Store
 	keyOf    func(catalog.ObjectID) string
@@ -138,8 +138,8 @@ func (c *blockCache) hold(sources []unitSource) []*unit {
 	return units
 }
 
-// offer adds the units of an object that was read whole, of which b are the bytes. One that cannot be decoded is left out:
-// who reads it finds out why.
+// offer adds the units of an object that was read whole, whose bytes are b. One that cannot be decoded is left out: a
+// read of it will report why.
 func (c *blockCache) offer(object catalog.ObjectID, index Index, b []byte) {
 	load := &unitLoad{}
 	for _, e := range index {
@@ -190,7 +190,7 @@ func countAdjacent(units []*unit) int {
 	return n
 }
 
-// startLocked begins the GET of units that lie side by side.
+// startLocked begins the GET of adjacent units.
 func (c *blockCache) startLocked(units []*unit) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	c.mu.loads++
@@ -204,13 +204,13 @@ func (c *blockCache) startLocked(units []*unit) {
 	})
 }
 
-// loadedUnit is what a GET yields for one of its units.
+// loadedUnit is the result of a GET for one of its units.
 type loadedUnit struct {
 	records []Record
 	err     error
 }
 
-// fetch reads and decodes units that lie side by side.
+// fetch reads and decodes adjacent units.
 func (c *blockCache) fetch(ctx context.Context, units []*unit) []loadedUnit {
 	loaded := make([]loadedUnit, len(units))
 	first, last := units[0].entry, units[len(units)-1].entry
@@ -229,7 +229,7 @@ func (c *blockCache) fetch(ctx context.Context, units []*unit) []loadedUnit {
 	return loaded
 }
 
-// finish hands out what was loaded, and forgets what failed.
+// finish delivers loaded units, and forgets failed ones.
 func (c *blockCache) finish(load *unitLoad, loaded []loadedUnit) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -254,7 +254,7 @@ func (c *blockCache) finish(load *unitLoad, loaded []loadedUnit) {
 	c.evictLocked()
 }
 
-// release gives a unit back. finished says that its reader has read it to the end.
+// release releases a unit. finished says that its reader has read it to the end.
 func (c *blockCache) release(u *unit, finished bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -270,7 +270,7 @@ func (c *blockCache) release(u *unit, finished bool) {
 	}
 }
 
-// listLocked puts a unit that nobody holds into the line for eviction.
+// listLocked adds a unit that nobody holds to the eviction list.
 func (c *blockCache) listLocked(u *unit, finished bool) {
 	u.used, u.finished = time.Now(), finished
 	if finished {
@@ -294,7 +294,7 @@ func (c *blockCache) abandonLocked(load *unitLoad) {
 	}
 }
 
-// forgetLocked takes a unit out of the cache. Its bytes are free when those are that it shares them with.
+// forgetLocked removes a unit from the cache. Its bytes are freed with those of the units that share them.
 func (c *blockCache) forgetLocked(u *unit) {
 	if c.mu.units[u.key()] != u {
 		return
@@ -307,7 +307,7 @@ func (c *blockCache) forgetLocked(u *unit) {
 	}
 }
 
-// unlistLocked takes a unit out of the line for eviction.
+// unlistLocked removes a unit from the eviction list.
 func (c *blockCache) unlistLocked(u *unit) {
 	switch {
 	case u.place == nil:
@@ -348,14 +348,14 @@ func (c *blockCache) evictUnused(now time.Time) (left bool) {
 	return len(c.mu.units) > 0
 }
 
-// loads is how many loads were begun so far.
+// loads returns how many loads were begun so far.
 func (c *blockCache) loads() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.mu.loads
 }
 
-// free is how much room there is, including what can be evicted immediately.
+// free returns how much room there is, including what can be evicted immediately.
 func (c *blockCache) free() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

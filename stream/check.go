@@ -174,14 +174,14 @@ func Check(ctx context.Context, o CheckOptions) iter.Seq2[Finding, error] {
 // errEnough ends a check whose caller wants no more findings.
 var errEnough = errors.New("no more findings are wanted")
 
-// checker is a check that runs.
+// checker is a running check.
 type checker struct {
 	CheckOptions
 	yield func(Finding, error) bool
-	found int // so far, of the part that asks
+	found int // so far, in the current part
 }
 
-// about begins a finding.
+// about returns a finding that concerns nothing in particular yet.
 func about() Finding { return Finding{Stream: -1, Object: -1, Node: -1} }
 
 func aboutStream(id catalog.StreamID) Finding {

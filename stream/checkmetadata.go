@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// checkMetadata holds a view against its own rules: rows of streams, M-INV, ids and marks.
+// checkMetadata checks a view against its own rules: rows of streams, M-INV, ids and marks.
 func (c *checker) checkMetadata(ctx context.Context, v catalog.View) error {
 	ranges := map[catalog.StreamID][]catalog.ObjectRange{}
 	used := map[catalog.ObjectID]bool{}
@@ -71,7 +71,7 @@ func (c *checker) checkStream(v catalog.View, s catalog.Stream, objects []catalo
 	return c.checkCover(s, objects)
 }
 
-// checkCover holds the objects of a stream against M-INV: the live ones are disjoint and cover it from start to end.
+// checkCover checks M-INV for the objects of a stream: the live ones are disjoint and cover it from start to end.
 func (c *checker) checkCover(s catalog.Stream, objects []catalog.ObjectRange) error {
 	objects = slices.DeleteFunc(objects, func(o catalog.ObjectRange) bool { return o.End <= s.Start })
 	slices.SortFunc(objects, func(a, b catalog.ObjectRange) int {
@@ -103,7 +103,7 @@ func (c *checker) checkCover(s catalog.Stream, objects []catalog.ObjectRange) er
 	return nil
 }
 
-// checkMarks looks at the objects that are destroyed. Others are used.
+// checkMarks checks the marks of destroyed objects, given the ones in use.
 func (c *checker) checkMarks(v catalog.View, used map[catalog.ObjectID]bool) error {
 	marked := map[catalog.ObjectID]bool{}
 	for _, d := range v.Destroyed(math.MaxInt32) {

@@ -21,7 +21,8 @@ type usedObject struct {
 	set bool
 }
 
-// stillUsed reports whether a view has the object in use: what is found of one that is not may be its deletion.
+// stillUsed reports whether a view has the object in use. If it has not, a finding about the object may only show its
+// deletion.
 func (o usedObject) stillUsed(v catalog.View) bool {
 	if o.set {
 		return isSet(v, o.id)
@@ -53,10 +54,11 @@ func usedObjects(v catalog.View) iter.Seq[usedObject] {
 	}
 }
 
-// checkers is how many objects are looked at at the same time.
+// checkers is how many objects are checked at the same time.
 const checkers = 16
 
-// checkObjects looks at the bytes of every object in use, a few at a time. What is found is reported in their order.
+// checkObjects checks the bytes of every object in use, a few at a time. Findings are reported in the order of the
+// objects.
 func (c *checker) checkObjects(ctx context.Context, v catalog.View) error {
 	var batch []usedObject
 	for o := range usedObjects(v) {
@@ -91,7 +93,7 @@ func (c *checker) checkBatch(ctx context.Context, v catalog.View, batch []usedOb
 	return err
 }
 
-// checkUsed looks at one object.
+// checkUsed checks one object.
 func (c *checker) checkUsed(ctx context.Context, v catalog.View, o usedObject) error {
 	layout, err := loadLayout(ctx, c.Data, c.Namespace, o.id, o.size, o.attributes)
 	if err != nil {
@@ -110,7 +112,7 @@ func (c *checker) checkUsed(ctx context.Context, v catalog.View, o usedObject) e
 	return c.checkRecords(ctx, o, layout)
 }
 
-// wrong reports what is wrong with an object, unless it is in use no more.
+// wrong reports a finding about an object, unless it is no longer in use.
 func (c *checker) wrong(o usedObject, kind FindingKind, format string, args ...any) error {
 	if !o.stillUsed(c.Catalog.View()) {
 		return nil
@@ -122,7 +124,7 @@ func (c *checker) wrong(o usedObject, kind FindingKind, format string, args ...a
 	return c.report(f, kind, format, args...)
 }
 
-// wrongBy reports an error that says something about an object, and returns others.
+// wrongBy reports an error that describes a fault of an object, and returns any other.
 func (c *checker) wrongBy(o usedObject, err error) error {
 	var version *VersionError
 	switch {
@@ -138,7 +140,7 @@ func (c *checker) wrongBy(o usedObject, err error) error {
 	return err
 }
 
-// checkSize holds sizes against metadata, and looks whether the components of a composite are there and long enough.
+// checkSize compares sizes with metadata, and checks that the components of a composite exist and are long enough.
 func (c *checker) checkSize(ctx context.Context, o usedObject, l objectLayout) error {
 	if !l.isComposite() {
 		info, err := c.Data.Head(ctx, DataKey(c.Namespace, o.id))
@@ -198,7 +200,7 @@ func (c *checker) checkRecords(ctx context.Context, o usedObject, l objectLayout
 	return nil
 }
 
-// checkFollow looks whether the records of an index entry follow each other without a gap, and have what Verify wants.
+// checkFollow checks that the records of an index entry follow each other without a gap, and that Verify accepts them.
 func (c *checker) checkFollow(o usedObject, e IndexEntry, records []Record) error {
 	next := e.Start
 	for _, r := range records {

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// checkLogs looks at the write-ahead log of every node that has one or should.
+// checkLogs checks the write-ahead log of every node that has one or should.
 func (c *checker) checkLogs(ctx context.Context, v catalog.View) error {
 	nodes := map[catalog.NodeID]bool{}
 	for s := range v.Streams() {
@@ -37,7 +37,7 @@ func (c *checker) checkLogs(ctx context.Context, v catalog.View) error {
 	return nil
 }
 
-// logOf returns the node in whose log a key of this cluster lies.
+// logOf returns the node whose log a key of this cluster belongs to.
 func (c *checker) logOf(key string) (catalog.NodeID, bool) {
 	_, rest, _ := strings.Cut(key, "/_kafka_"+c.Cluster+"/")
 	text, _, _ := strings.Cut(rest, "/")
@@ -46,11 +46,11 @@ func (c *checker) logOf(key string) (catalog.NodeID, bool) {
 	return prefix.Node, err == nil && strings.HasPrefix(key, prefix.String())
 }
 
-// logLooks is how often a log is looked at again whose objects vanish meanwhile, since its writer deletes what is committed, or in
-// which a window seems to be missing: a listing is not a snapshot, and the object may have come behind it.
+// logLooks is how often a log is checked again whose objects vanish meanwhile, since its writer deletes committed ones,
+// or in which a window seems to be missing: a listing is not a snapshot, and the object may have been written after it.
 const logLooks = 5
 
-// checkLog looks at one node's log. What it finds is reported when the look was not disturbed.
+// checkLog checks one node's log. Findings are reported once a check was not disturbed.
 func (c *checker) checkLog(ctx context.Context, node catalog.NodeID) error {
 	for look := 0; ; look++ {
 		l := logCheck{checker: c, prefix: WALPrefix{Cluster: c.Cluster, Node: node}, last: look >= logLooks}
@@ -71,14 +71,14 @@ func (c *checker) checkLog(ctx context.Context, node catalog.NodeID) error {
 	}
 }
 
-// logCheck is one look at a node's log.
+// logCheck is one attempt to check a node's log.
 type logCheck struct {
 	*checker
 	prefix WALPrefix
-	last   bool           // there is no other look
-	found  []func() error // reports, for when the look is over
+	last   bool           // no other attempt follows
+	found  []func() error // reports to make at the end of the attempt
 	survey walSurvey      // of the epoch that has the log
-	// fenced are the windows of the lowest fences of epochs that have ended: what lies above one is kept as long as it.
+	// fenced are the windows of the lowest fences of ended epochs: objects above a fence are kept as long as it is.
 	fenced map[int64]int64
 	left   []leftObject
 }
@@ -93,7 +93,7 @@ func (l *logCheck) note(key string, kind FindingKind, format string, args ...any
 	l.found = append(l.found, func() error { return l.report(aboutNode(l.prefix.Node, key), kind, format, args...) })
 }
 
-// look lists the objects first, so that metadata is newer: what was trimmed is committed in it.
+// look lists the objects first, so that metadata is newer and has committed everything that was trimmed.
 func (l *logCheck) look(ctx context.Context) error {
 	listed, err := listAll(ctx, l.WAL, l.prefix.String())
 	if err != nil {
@@ -125,7 +125,7 @@ func (l *logCheck) look(ctx context.Context) error {
 	return l.checkRun(ctx, state)
 }
 
-// object looks at one object, and takes it into the survey if it is of the epoch that has the log.
+// object checks one object, and adds it to the survey if it belongs to the epoch that has the log.
 func (l *logCheck) object(ctx context.Context, state catalog.NodeState, info objstore.Info) error {
 	key, err := l.prefix.Parse(info.Key)
 	switch {
@@ -153,8 +153,8 @@ func (l *logCheck) header(ctx context.Context, info objstore.Info) (WALHeader, e
 	return readWALHeader(ctx, l.WAL, info.Key, info.Size)
 }
 
-// oldObject looks at an object of an epoch that has ended. While another one has the log, all but fences, and what lies above
-// them, should be gone.
+// oldObject checks an object of an ended epoch. Once another epoch has the log, everything but fences and the objects
+// above them should be gone.
 func (l *logCheck) oldObject(ctx context.Context, state catalog.NodeState, key WALKey, info objstore.Info) error {
 	if key.Epoch > state.WALEpoch {
 		return nil // its log was closed cleanly, or is about to be opened
@@ -171,7 +171,7 @@ func (l *logCheck) oldObject(ctx context.Context, state catalog.NodeState, key W
 	return nil
 }
 
-// noteBad notes an error that says something about an object, and returns others.
+// noteBad records an error that describes a fault of an object, and returns any other.
 func (l *logCheck) noteBad(key string, err error) error {
 	var version *VersionError
 	var recover *RecoverError
@@ -188,7 +188,7 @@ func (l *logCheck) noteBad(key string, err error) error {
 	return nil
 }
 
-// checkTrims looks whether the trim offset goes up from object to object (WOB-3).
+// checkTrims checks that the trim offset does not decrease from object to object (WOB-3).
 func (l *logCheck) checkTrims() {
 	trim, from := int64(-1), ""
 	for _, window := range slices.Sorted(maps.Keys(l.survey.own)) {
@@ -202,8 +202,8 @@ func (l *logCheck) checkTrims() {
 	}
 }
 
-// checkRun looks at the windows that a recovery would need: whether one is missing that cannot be under way (WAL-16), and in
-// a deep check whether their records continue their streams (WAL-29).
+// checkRun checks the windows that a recovery would need: whether one is missing that cannot be in flight (WAL-16), and
+// in a deep check whether their records continue their streams (WAL-29).
 func (l *logCheck) checkRun(ctx context.Context, state catalog.NodeState) error {
 	takeover := walTakeover{store: l.WAL, prefix: l.prefix, ended: state.WALEpoch}
 	var run []walObject
@@ -240,7 +240,7 @@ func (l *logCheck) checkRun(ctx context.Context, state catalog.NodeState) error 
 	return err
 }
 
-// noteBadRecovery notes what would end a recovery, and ends this one.
+// noteBadRecovery records what would end a recovery, and ends this one.
 func (l *logCheck) noteBadRecovery(key string, err error) error {
 	if err == nil {
 		return nil

@@ -16,7 +16,7 @@ const (
 	// stepTimeout cuts off a step of the cleaner that hangs (GC-5).
 	stepTimeout = 30 * time.Second
 	// cleanStep is how many objects one step deletes, cleanRetryStep how many of those that failed before: fewer, so that
-	// one that hangs holds up few.
+	// one that hangs delays few.
 	cleanStep, cleanRetryStep = 500, 10
 	// cleanReaders is how many composites are read at the same time.
 	cleanReaders = 16
@@ -27,17 +27,18 @@ type cleanerOptions struct {
 	catalog   catalog.Catalog
 	data      objstore.Store
 	namespace string
-	// leads reports whether this node holds the metadata lease: only then rounds run by themselves. nil is always.
+	// leads reports whether this node holds the metadata lease: scheduled rounds run only then. nil means always.
 	leads func() bool
-	// owns fails if the bucket shows that another process has the node. It is asked before anything is deleted; nil is no
-	// question.
+	// owns fails if the bucket shows that another process has the node. It is called before anything is deleted; nil
+	// skips the check.
 	owns   func(context.Context) error
 	events Events
 	cfg    Config
 }
 
-// cleaner removes the bytes of destroyed objects (GC-1 to GC-5). Bytes go first, then the mark: what a crash in between
-// leaves is deleted again, and an object that is not there counts as deleted. It is safe for concurrent use: one round runs at a time.
+// cleaner removes the bytes of destroyed objects (GC-1 to GC-5). Bytes go first, then the mark: after a crash in between
+// the bytes are deleted again, and a missing object counts as deleted. It is safe for concurrent use: one round runs at a
+// time.
 type cleaner struct {
 	cleanerOptions
 	turn   turn
@@ -48,7 +49,7 @@ func newCleaner(o cleanerOptions) *cleaner {
 	return &cleaner{cleanerOptions: o, turn: newTurn(), failed: map[catalog.ObjectID]bool{}}
 }
 
-// run cleans until ctx ends, in every interval in which this node holds the metadata lease.
+// run cleans until ctx ends, at each interval while this node holds the metadata lease.
 func (c *cleaner) run(ctx context.Context) {
 	for pause(ctx, c.cfg.GCInterval) == nil {
 		if c.leads != nil && !c.leads() {
@@ -92,8 +93,8 @@ func (c *cleaner) round(ctx context.Context) (CleanedEvent, error) {
 	return done, err
 }
 
-// due returns the objects of a round whose grace is over by the clock of the metadata, those that failed before apart: they
-// fill what is left of the batch, so that they never hold up others.
+// due returns the objects whose grace is over by the clock of the metadata, with those that failed before returned
+// separately: they only fill the rest of the batch, so that they never delay others.
 func (c *cleaner) due(v catalog.View) (fresh, again []catalog.DestroyedObject) {
 	for _, d := range v.Destroyed(c.cfg.GCBatch + len(c.failed)) {
 		switch {
@@ -139,8 +140,8 @@ func (c *cleaner) step(ctx context.Context, step []catalog.DestroyedObject, done
 	return nil
 }
 
-// deleteBytes deletes objects, of those marked for it with all that they link, and returns why which of them are not gone. A
-// composite goes after its components, so that they are known until they are gone.
+// deleteBytes deletes objects, including everything they link if they are marked for that, and returns the errors of
+// those that remain. A composite is deleted after its components, so that they stay known until they are gone.
 func (c *cleaner) deleteBytes(ctx context.Context, step []catalog.DestroyedObject) map[catalog.ObjectID]error {
 	failures := map[catalog.ObjectID]error{}
 	var components, own []string
@@ -170,7 +171,7 @@ func (c *cleaner) deleteBytes(ctx context.Context, step []catalog.DestroyedObjec
 	return failures
 }
 
-// deleteKeys deletes keys and blames what fails on their owners.
+// deleteKeys deletes keys and attributes failures to their owners.
 func (c *cleaner) deleteKeys(
 	ctx context.Context, keys []string, owner map[string]catalog.ObjectID, failures map[catalog.ObjectID]error,
 ) {
@@ -192,8 +193,8 @@ func (c *cleaner) deleteKeys(
 	}
 }
 
-// linkedBy returns the components of an object that is to go with all that it links. A plain object links nothing, and one
-// that is gone had its components deleted before.
+// linkedBy returns the components of an object that is to be deleted with everything it links. A plain object links
+// nothing, and the components of a missing one were deleted before it.
 func (c *cleaner) linkedBy(ctx context.Context, d catalog.DestroyedObject) ([]catalog.ObjectID, error) {
 	if d.Operation != catalog.DeepDelete {
 		return nil, nil

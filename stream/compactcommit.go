@@ -7,10 +7,10 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// blocks reads for this compactor.
+// blocks returns a source of blocks with this compactor's limits.
 func (c *compactor) blocks() blockSource { return blockSource{c.data, c.namespace, c.throttle} }
 
-// prepare reserves ids, however often it must ask. A try whose reply was lost costs ids that expire unused (GC-4).
+// prepare reserves ids, retrying as often as necessary. A try whose reply was lost costs ids that expire unused (GC-4).
 func (c *compactor) prepare(ctx context.Context, n int) (first catalog.ObjectID, err error) {
 	err = retry(ctx, func() (err error) {
 		first, err = c.catalog.PrepareObjects(ctx, c.node, n, c.config.prepareTTL)
@@ -19,8 +19,8 @@ func (c *compactor) prepare(ctx context.Context, n int) (first catalog.ObjectID,
 	return first, err
 }
 
-// settle repeats a commit until its outcome is known, and then removes what was written in vain. An outcome that stays
-// unknown, because ctx ends, leaves everything as it is: the ids expire if they were not committed (GC-4).
+// settle repeats a commit until its outcome is known, and then removes objects that were written in vain. If the outcome
+// stays unknown, because ctx ends, everything is left alone: the ids expire if they were not committed (GC-4).
 func (c *compactor) settle(ctx context.Context, written []catalog.ObjectID, commit func() error) error {
 	unknown := false
 	for try := 0; ; try++ {
@@ -46,8 +46,8 @@ func (c *compactor) settle(ctx context.Context, written []catalog.ObjectID, comm
 	}
 }
 
-// discard removes objects that will never be committed, unless another process may have objects of the same ids. What it
-// fails to remove is removed when the ids expire.
+// discard removes objects that will never be committed, unless another process may have objects of the same ids. Those
+// that it fails to remove are removed when the ids expire.
 func (c *compactor) discard(ctx context.Context, ids []catalog.ObjectID) {
 	if len(ids) == 0 || ctx.Err() != nil || c.owns != nil && c.owns(ctx) != nil {
 		return
@@ -59,7 +59,7 @@ func (c *compactor) discard(ctx context.Context, ids []catalog.ObjectID) {
 	_ = c.data.Delete(ctx, keys...)
 }
 
-// discardUnless is discard after an error of a write, unless that says that others have written there.
+// discardUnless is discard after a failed write, unless the error says that others have written there.
 func (c *compactor) discardUnless(ctx context.Context, err error, ids ...catalog.ObjectID) {
 	var taken *ObjectTakenError
 	if !errors.As(err, &taken) {

@@ -29,8 +29,8 @@ type blockSource struct {
 	throttle  *throttle
 }
 
-// readBlocks returns the bytes of blocks, in their order. Neighbours in one object are read together. What is read has the
-// shape that the index says, or the error is a [*CorruptError].
+// readBlocks returns the bytes of blocks, in their order. Neighbours in one object are read together. The bytes have the
+// shape that the index describes, or the error is a [*CorruptError].
 func (s blockSource) readBlocks(ctx context.Context, blocks []planBlock) ([][]byte, error) {
 	bytes := make([][]byte, len(blocks))
 	spans := mergeReads(blocks)
@@ -43,14 +43,14 @@ func (s blockSource) readBlocks(ctx context.Context, blocks []planBlock) ([][]by
 		}
 	})
 	for _, failed := range errs {
-		if failed != nil && !errors.Is(failed, context.Canceled) { // what cancelled the others
+		if failed != nil && !errors.Is(failed, context.Canceled) { // the error that cancelled the others
 			return nil, failed
 		}
 	}
 	return bytes, cmp.Or(err, ctx.Err())
 }
 
-// readSpan reads one span and shares its bytes out to the blocks in it.
+// readSpan reads one span and distributes its bytes to the blocks in it.
 func (s blockSource) readSpan(ctx context.Context, blocks []planBlock, span readSpan, bytes [][]byte) error {
 	key := DataKey(s.namespace, span.object)
 	b := make([]byte, span.size)
@@ -128,14 +128,14 @@ func checkBlocks(key string, e IndexEntry, b []byte) error {
 	return nil
 }
 
-// objectCopier writes a data object of blocks that are copied byte for byte (CP-7). It is for one goroutine; after an error
-// only abort is of use.
+// objectCopier writes a data object from blocks that are copied byte for byte (CP-7). It is for one goroutine; after an
+// error only abort may be called.
 type objectCopier struct {
 	*compactor
 	id       catalog.ObjectID
-	index    Index // each entry for a group of blocks
+	index    Index // one entry for each group of blocks
 	position int64
-	buf      []byte      // what is not sent yet
+	buf      []byte      // not sent yet
 	upload   *dataUpload // once the object is longer than a part (OBJ-6)
 }
 
@@ -144,7 +144,7 @@ func (c *compactor) newCopier(id catalog.ObjectID) *objectCopier {
 	return &objectCopier{compactor: c, id: id}
 }
 
-// add appends the bytes of an index entry of another object, which comes behind what was added before.
+// add appends the bytes of an index entry of another object, after everything added before.
 func (o *objectCopier) add(ctx context.Context, e IndexEntry, b []byte) error {
 	e.Position = o.position
 	if n := len(o.index) - 1; n >= 0 && groups(o.index[n], e) {
@@ -202,11 +202,11 @@ func (o *objectCopier) finish(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	upload := o.upload
-	o.upload = nil // Finish ends it, however that goes
+	o.upload = nil // Finish ends it, whether it succeeds or not
 	return o.position, upload.Finish()
 }
 
-// abort gives the object up; after finish it does nothing. What may be left only takes up space, and the store reports
+// abort abandons the object; after finish it does nothing. What may be left only takes up space, and the store reports
 // it.
 func (o *objectCopier) abort() {
 	if o.upload != nil {

@@ -12,16 +12,15 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// Pauses after which an object that was found to be damaged is looked at again: the first one, and the longest, to which
-// they double.
+// Pauses after which a damaged object is looked at again: the first one, and the longest, up to which they double.
 const (
 	minDamagePause = 30 * time.Minute
 	maxDamagePause = 24 * time.Hour
 )
 
-// damagedObjects are those that were found not to be what was written. They stay as they are, for a repair, and what could
-// be compacted with them is not held up. After a pause, which grows, each is looked at again: it may have been repaired, or
-// it was what came over the wire that was damaged. It is safe for concurrent use.
+// damagedObjects are objects that were found to be damaged. They stay as they are, for a repair, and do not hold up the
+// compaction of others. Each is looked at again after a pause, which grows: it may have been repaired, or only the
+// transfer was damaged. It is safe for concurrent use.
 type damagedObjects struct {
 	mu    sync.Mutex
 	found map[catalog.ObjectID]damage
@@ -40,7 +39,7 @@ func (d *damagedObjects) has(id catalog.ObjectID) bool {
 	return time.Now().Before(d.found[id].until)
 }
 
-// add has an object left out for a while, for longer each time.
+// add leaves an object out for a while, longer each time.
 func (d *damagedObjects) add(id catalog.ObjectID) (again time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -53,7 +52,7 @@ func (d *damagedObjects) add(id catalog.ObjectID) (again time.Duration) {
 	return pause
 }
 
-// sound forgets objects that turned out to be well.
+// sound forgets objects that turned out to be intact.
 func (d *damagedObjects) sound(ids []catalog.ObjectID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -62,7 +61,7 @@ func (d *damagedObjects) sound(ids []catalog.ObjectID) {
 	}
 }
 
-// count is how often damage was found so far.
+// count returns how often damage was found so far.
 func (d *damagedObjects) count() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,7 +86,7 @@ func (c *compactor) noteDamagedSource(sources []catalog.ObjectID, err error) boo
 	return found && slices.Contains(sources, id) && c.noteDamaged(id, err)
 }
 
-// damagedSource returns the object that an error of a copy is about.
+// damagedSource returns the object that an error of a copy concerns.
 func (c *compactor) damagedSource(err error) (id catalog.ObjectID, found bool) {
 	var key string
 	var damage *CorruptError
@@ -105,8 +104,8 @@ func (c *compactor) damagedSource(err error) (id catalog.ObjectID, found bool) {
 	return id, key != "" && bad == nil
 }
 
-// aroundDamage runs a step again while it meets objects that were not known to be damaged: the step leaves them out then,
-// and continues with all others.
+// aroundDamage repeats a step while it finds objects that were not known to be damaged: the step then leaves them out and
+// continues with all others.
 func (c *compactor) aroundDamage(ctx context.Context, step func() error) error {
 	for {
 		before := c.damaged.count()

@@ -7,7 +7,7 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// exclude returns the objects to leave out so that a limit is kept that these outputs pass; none if all are kept (CP-4). The
+// exclude returns the objects to leave out because these outputs exceed a limit; none if all limits are kept (CP-4). The
 // plan is repeated without them, until it fits or nothing is left.
 func exclude(outputs []planOutput, limits planLimits) []catalog.ObjectID {
 	var splits, merged []planOutput
@@ -29,8 +29,8 @@ func exclude(outputs []planOutput, limits planLimits) []catalog.ObjectID {
 	return nil
 }
 
-// leastSplit picks the split output that gathers the least: of the fewest blocks, then of objects that matter to the fewest
-// outputs, then the earlier one.
+// leastSplit picks the split output that gathers the least: the one with the fewest blocks, then with objects that matter
+// to the fewest outputs, then the earlier one.
 func leastSplit(splits, outputs []planOutput) planOutput {
 	uses := map[catalog.ObjectID]int{} // how many outputs an object contributes to
 	for _, o := range outputs {
@@ -50,10 +50,10 @@ func leastSplit(splits, outputs []planOutput) planOutput {
 	})
 }
 
-// leastDispersed returns the objects of the merged stream whose objects hold the fewest merged streams, summed over them;
-// of several such streams, the one with the lowest id.
+// leastDispersed returns the objects of the merged stream whose objects hold the fewest merged streams in total; of
+// several such streams, the one with the lowest id.
 func leastDispersed(merged []planOutput) []catalog.ObjectID {
-	streams := map[catalog.ObjectID]int{} // how many an object has in merged outputs
+	streams := map[catalog.ObjectID]int{} // merged streams in each object
 	objects := map[catalog.StreamID][]catalog.ObjectID{}
 	for _, o := range merged {
 		for _, b := range o.blocks {

@@ -34,7 +34,7 @@ func (c *compactor) merge(ctx context.Context, v streamView, group []catalog.Str
 	return c.commitObjects(ctx, "minor", change, moved{planOutput{blocks: blocks}.bytes(), change.Size, begun})
 }
 
-// liveFrom is where the stream of the view starts.
+// liveFrom returns where the view's stream starts.
 func (v streamView) liveFrom() liveFrom {
 	return func(catalog.StreamID) (int64, bool) { return v.Start, true }
 }
@@ -63,8 +63,8 @@ func (c *compactor) copyBlocks(ctx context.Context, id catalog.ObjectID, blocks 
 	return o.finish(ctx)
 }
 
-// link makes a composite of what is live in a group. Plain objects of the group lose their place in metadata and keep their
-// bytes; composites go, and what they link is linked anew or, if dead, given up (CP-15).
+// link makes a composite of the live parts of a group. Plain objects of the group leave the metadata and keep their
+// bytes; composites are deleted, and what they link is linked again or, if dead, released (CP-15).
 func (c *compactor) link(ctx context.Context, v streamView, kind string, group []catalog.StreamObjectState) error {
 	begun := time.Now()
 	var composite CompositeObject
@@ -150,12 +150,13 @@ func (c *compactor) commitObjects(ctx context.Context, kind string, change catal
 	return nil
 }
 
-// skipDamagedSource is nil if an object was found to be damaged while its blocks were copied, or if somebody replaced it.
+// skipDamagedSource returns nil if an object was found to be damaged while its blocks were copied, or was replaced by
+// another process.
 func (c *compactor) skipDamagedSource(s catalog.StreamID, sources []catalog.ObjectID, err error) error {
 	if id, found := c.damagedSource(err); found && errors.Is(err, objstore.ErrNotFound) {
 		err = &missingError{id, err}
 		if now, ok := c.viewStream(s); ok && !now.has(id) {
-			return err // which is passed over
+			return err // which is ignored
 		}
 	}
 	if c.noteDamagedSource(sources, err) {

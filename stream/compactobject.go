@@ -18,10 +18,10 @@ const (
 	maxGroup = 5000
 )
 
-// objectRound runs one pass over the objects of one stream: what is dead is dropped, small objects are merged, and in a
-// major pass the others are linked by composites (CP-13 to CP-16). It does nothing if the node does not lead the stream.
+// objectRound runs one pass over the objects of one stream: dead ones are dropped, small ones merged, and in a major pass
+// the others are linked by composites (CP-13 to CP-16). It does nothing if the node does not lead the stream.
 //
-// Each step is decided from a view of its own, and a step that meets a change made meanwhile ends without error.
+// Each step is decided from a view of its own, and a step that meets a concurrent change ends without error.
 func (c *compactor) objectRound(ctx context.Context, s catalog.StreamID, major bool) error {
 	if err := c.objectTurn.take(ctx); err != nil {
 		return err
@@ -57,7 +57,7 @@ type streamView struct {
 	objects []catalog.StreamObjectState
 }
 
-// viewStream looks at a stream; ok if the node leads it.
+// viewStream takes a view of a stream; ok if the node leads it.
 func (c *compactor) viewStream(s catalog.StreamID) (v streamView, ok bool) {
 	all := c.catalog.View()
 	row, exists := all.Stream(s)
@@ -78,8 +78,8 @@ func (v streamView) live() []catalog.StreamObjectState {
 	return live
 }
 
-// passOver lets pass what only says that somebody was faster: the stream was closed or deleted, or its objects have changed.
-// The next pass sees that.
+// passOver drops an error that only says that somebody was faster: the stream was closed or deleted, or its objects have
+// changed. The next pass sees the change.
 func (c *compactor) passOver(s catalog.StreamID, err error) error {
 	now, ok := c.viewStream(s)
 	if !ok || errors.Is(err, catalog.ErrExpiredEpoch) || errors.Is(err, catalog.ErrStreamFenced) {
@@ -116,7 +116,7 @@ func (e *missingError) Error() string { return e.err.Error() }
 
 func (e *missingError) Unwrap() error { return e.err }
 
-// dropDead drops the objects that lie below the start, with all that composites among them link.
+// dropDead drops the objects below the start, with everything that composites among them link.
 func (c *compactor) dropDead(ctx context.Context, v streamView) error {
 	drop := catalog.StreamCompaction{Object: catalog.NoObject, Stream: v.ID, Epoch: v.Epoch}
 	commit := func() error {
@@ -145,8 +145,8 @@ func (c *compactor) dropDead(ctx context.Context, v streamView) error {
 	return commit()
 }
 
-// objectGroups returns runs of at least two live objects that may become one of at most limit bytes, composites among them
-// only if they are to be linked (CP-13).
+// objectGroups returns runs of at least two live objects that can become one of at most limit bytes. Composites are
+// included only if they are to be linked (CP-13).
 func (c *compactor) objectGroups(v streamView, limit int64, composites bool) [][]catalog.StreamObjectState {
 	var groups [][]catalog.StreamObjectState
 	var group []catalog.StreamObjectState
@@ -192,7 +192,7 @@ func (c *compactor) linkAll(ctx context.Context, v streamView) error {
 	return nil
 }
 
-// rebuildFirst links what is live of the first object anew if it is a composite of which much is dead.
+// rebuildFirst relinks the live part of the first object if it is a composite that is largely dead.
 func (c *compactor) rebuildFirst(ctx context.Context, v streamView) error {
 	live := v.live()
 	if len(live) == 0 || !live[0].Attributes.IsComposite() || c.damaged.has(live[0].Object) || live[0].Size <= c.config.deadBytes {
@@ -215,8 +215,8 @@ func (c *compactor) rebuildFirst(ctx context.Context, v streamView) error {
 	return c.link(ctx, v, "rebuild", live[:1])
 }
 
-// layouts reads the indexes of a group, a few at a time. There are none if an object is damaged: the group is left as it is
-// then, and the step runs again without that object.
+// layouts reads the indexes of a group, a few at a time. It returns none if an object is damaged: then the group is left
+// alone, and the step runs again without that object.
 func (c *compactor) layouts(ctx context.Context, group []catalog.StreamObjectState) ([]objectLayout, error) {
 	layouts, errs := make([]objectLayout, len(group)), make([]error, len(group))
 	err := parallel.Each(ctx, len(group), readers, func(i int) { layouts[i], errs[i] = c.layout(ctx, group[i]) })
@@ -235,7 +235,7 @@ func (c *compactor) layouts(ctx context.Context, group []catalog.StreamObjectSta
 	return layouts, nil
 }
 
-// layout reads an object's index, and holds it against metadata.
+// layout reads an object's index and checks it against metadata.
 func (c *compactor) layout(ctx context.Context, o catalog.StreamObjectState) (objectLayout, error) {
 	l, err := loadLayout(ctx, c.data, c.namespace, o.Object, o.Size, o.Attributes)
 	if errors.Is(err, objstore.ErrNotFound) {
@@ -248,10 +248,10 @@ func (c *compactor) layout(ctx context.Context, o catalog.StreamObjectState) (ob
 	return l, l.checkRuns(DataKey(c.namespace, o.Object), said, everythingLives)
 }
 
-// everythingLives has every stream exist from the beginning.
+// everythingLives treats every stream as existing from the beginning.
 func everythingLives(catalog.StreamID) (int64, bool) { return math.MinInt64, true }
 
-// skipDamaged is nil for a damaged object, which is left out for a while.
+// skipDamaged returns nil for a damaged object, which is left out for a while.
 func (c *compactor) skipDamaged(id catalog.ObjectID, err error) error {
 	if c.noteDamaged(id, err) {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// compactConfig says how much compaction does, and how often. Times of 0 turn a job off.
+// compactConfig says what compaction does, and how often. A duration of 0 turns a job off.
 type compactConfig struct {
 	// interval is the time between two rounds of stream-set compaction, repeat the time to the next when work remains
 	// (CP-12).
@@ -31,11 +31,11 @@ type compactConfig struct {
 	prepareTTL time.Duration
 	// maxCommitBytes is what fits into one entry of the metadata log.
 	maxCommitBytes int
-	// partBytes is from which size on an object is uploaded in parts (OBJ-6).
+	// partBytes is the size from which an object is uploaded in parts (OBJ-6).
 	partBytes int
 }
 
-// compaction returns what compaction goes by: the settings, and the fixed sizes of section 6.
+// compaction returns the configuration of compaction: the settings, and the fixed sizes of section 6.
 func (c Config) compaction() compactConfig {
 	const mib = 1 << 20
 	return compactConfig{
@@ -54,12 +54,12 @@ func (c Config) compaction() compactConfig {
 	}
 }
 
-// compactorOptions is what compaction works on.
+// compactorOptions are what a compactor works with.
 type compactorOptions struct {
 	catalog   catalog.Catalog
 	data      objstore.Store
 	namespace string
-	// node is the node under its present epoch, for whose streams and stream-set objects this is.
+	// node is the node under its present epoch; its streams and stream-set objects are compacted.
 	node catalog.Node
 	// adopts reports whether stream-set objects of another node are compacted here too: those of nodes that are not
 	// alive, on the holder of the metadata lease. nil is no other node. It must not block.
@@ -67,15 +67,15 @@ type compactorOptions struct {
 	// fenced is notified when the node is no longer the one of its epoch, or when the bucket shows that another process
 	// has its ids: compaction has stopped then (UP-5).
 	fenced func(error)
-	// owns fails if the bucket shows that another process has the node. It is asked before anything is deleted; nil is no
-	// question.
+	// owns fails if the bucket shows that another process has the node. It is called before anything is deleted; nil
+	// skips the check.
 	owns   func(context.Context) error
 	events Events
 	cfg    Config
 }
 
-// compactor runs the two jobs of section 6: stream-set objects of the node, and objects of single streams that the node
-// leads. It is safe for concurrent use: of each job one round runs at a time, and others wait for it.
+// compactor runs the two jobs of section 6: on the node's stream-set objects, and on the objects of single streams that
+// the node leads. It is safe for concurrent use: one round of each job runs at a time, and others wait for it.
 type compactor struct {
 	compactorOptions
 	config   compactConfig
@@ -83,7 +83,7 @@ type compactor struct {
 	// plan is planCompaction.
 	plan    func([]planObject, liveFrom, planLimits) (compactionPlan, error)
 	damaged damagedObjects
-	// setTurn and objectTurn are held by the round that runs.
+	// setTurn and objectTurn are held by the running round.
 	setTurn, objectTurn turn
 }
 
@@ -95,12 +95,12 @@ func newCompactor(o compactorOptions) *compactor {
 	}
 }
 
-// turn lets one caller in at a time.
+// turn admits one caller at a time.
 type turn chan struct{}
 
 func newTurn() turn { return make(turn, 1) }
 
-// take waits for the turn, unless ctx ends first. Who has it gives it back.
+// take waits for the turn, unless ctx ends first. The holder must return it.
 func (t turn) take(ctx context.Context) error {
 	select {
 	case t <- struct{}{}:

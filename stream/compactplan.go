@@ -9,8 +9,8 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// errOverlap is two blocks that hold the same offsets of a stream. Metadata allows no such thing, so an object is not what
-// metadata says (CP-3).
+// errOverlap says that two blocks hold the same offsets of a stream. Metadata does not allow that, so an object differs
+// from its metadata (CP-3).
 var errOverlap = errors.New("blocks of a stream overlap")
 
 // planLimits bound what a plan does.
@@ -19,8 +19,8 @@ type planLimits struct {
 	cacheBytes int64
 	// splitBytes is the size above which a run becomes an output of its own (CP-3).
 	splitBytes int64
-	// maxObjects is how many objects with live blocks are looked at; maxStreams bounds the streams in merged outputs, summed per output,
-	// and maxStreamObjects the split outputs, both before they are cut into stages (CP-1, CP-4).
+	// maxObjects is how many objects with live blocks are considered; maxStreams bounds the streams in merged outputs,
+	// summed per output, and maxStreamObjects the split outputs, both before they are cut into stages (CP-1, CP-4).
 	maxObjects, maxStreams, maxStreamObjects int
 }
 
@@ -55,17 +55,17 @@ func (o planOutput) bytes() int64 {
 	return sum
 }
 
-// compactionPlan is what a round does. Each live block of its sources is in exactly one output.
+// compactionPlan is the work of a round. Each live block of its sources is in exactly one output.
 type compactionPlan struct {
 	// sources are the objects to replace, in the order of their ids. Those without live blocks are not read.
 	sources []catalog.ObjectID
-	// stages are worked off one after the other. In each the split outputs come first, and at most one merged output last.
+	// stages are processed one after the other. In each the split outputs come first, and at most one merged output last.
 	stages [][]planOutput
 	// excluded are objects that were left out to keep the limits.
 	excluded []catalog.ObjectID
 }
 
-// commitBytes is about how long the command is that commits the plan (CP-10).
+// commitBytes estimates the length of the command that commits the plan (CP-10).
 func (p compactionPlan) commitBytes() int {
 	n := 64 + 8*len(p.sources)
 	for _, stage := range p.stages {
@@ -83,7 +83,7 @@ func (p compactionPlan) commitBytes() int {
 // isEmpty reports whether there is nothing to do.
 func (p compactionPlan) isEmpty() bool { return len(p.sources) == 0 }
 
-// liveFrom returns where a stream starts, or that it does not exist. A view has it.
+// liveFrom returns where a stream starts, or that it does not exist, according to a view.
 type liveFrom func(catalog.StreamID) (start int64, exists bool)
 
 // isLive reports whether records of a stream that end there are kept.
@@ -160,7 +160,7 @@ func sharedObjects(blocks []planBlock) []planBlock {
 	return slices.DeleteFunc(blocks, func(b planBlock) bool { return !shared[b.object] })
 }
 
-// walkBlocks shares sorted blocks out to outputs (CP-3).
+// walkBlocks distributes sorted blocks to outputs (CP-3).
 func walkBlocks(blocks []planBlock, splitBytes int64) ([]planOutput, error) {
 	w := outputWalk{}
 	for _, b := range blocks {
@@ -196,7 +196,7 @@ type outputWalk struct {
 	runBytes int64
 }
 
-// cut puts the current run out as a split output, behind what else is in the builder, and begins a new builder.
+// cut emits the current run as a split output, after everything else in the builder, and begins a new builder.
 func (w *outputWalk) cut() {
 	w.emit(false, w.builder[:w.run])
 	w.emit(true, w.builder[w.run:])
@@ -255,7 +255,7 @@ func cutStages(outputs []planOutput, cacheBytes int64) [][]planOutput {
 	return s.stages
 }
 
-// stageCutter gathers the outputs of the open stage: split ones in order, merged ones as one.
+// stageCutter gathers the outputs of the current stage: split ones in order, merged ones as one.
 type stageCutter struct {
 	stages [][]planOutput
 	splits []planOutput

@@ -31,7 +31,7 @@ func (c *compactor) runSets(ctx context.Context, stop func()) {
 			return
 		}
 		switch {
-		case retriable(err): // an upload in parts, say, that has to begin anew
+		case retriable(err): // for example an upload in parts that has to start again
 			next = min(c.config.repeat<<min(failures, 16), c.config.interval)
 			failures++
 			continue
@@ -61,7 +61,7 @@ func (c *compactor) ends(ctx context.Context, err error, stop func()) bool {
 	return false
 }
 
-// runObjects passes over the node's streams, again and again.
+// runObjects passes over the node's streams repeatedly.
 func (c *compactor) runObjects(ctx context.Context, stop func()) {
 	if c.config.minorInterval <= 0 {
 		return
@@ -88,7 +88,7 @@ func (c *compactor) runObjects(ctx context.Context, stop func()) {
 	}
 }
 
-// openedStreams remembers since when a node has been seen to lead its streams.
+// openedStreams records since when a node has been seen to lead its streams.
 type openedStreams map[catalog.StreamID]opening
 
 type opening struct {
@@ -96,7 +96,7 @@ type opening struct {
 	seen  time.Time
 }
 
-// look takes note of what a view says.
+// look records the streams of a view.
 func (o openedStreams) look(v catalog.View, node catalog.NodeID, now time.Time) {
 	for id := range o {
 		if s, exists := v.Stream(id); !exists || !s.Opened || s.Node != node {
@@ -122,8 +122,8 @@ func (o openedStreams) since(by time.Time) []catalog.StreamID {
 	return ids
 }
 
-// roundNow runs what is due or not: stream-set rounds until nothing remains for another one, and a major pass over every
-// stream that the node leads.
+// roundNow compacts everything now: stream-set rounds until nothing remains, and a major pass over every stream that the
+// node leads.
 func (c *compactor) roundNow(ctx context.Context) error {
 	for more := true; more; {
 		var err error

@@ -12,17 +12,18 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// maxPlanEntries bounds the index entries that a round holds in memory: it takes fewer objects when theirs are long.
+// maxPlanEntries bounds the index entries that a round holds in memory: it takes fewer objects when they have many
+// entries.
 const maxPlanEntries = 1 << 20
 
-// minCommitBytes is the least length of a commit that a round goes down to.
+// minCommitBytes is the lowest limit for the length of a commit that a round goes down to.
 const minCommitBytes = 4 << 10
 
-// setRound runs one round of stream-set compaction: one plan, then the objects that are old and that it did not take (CP-1
-// to CP-12). more reports that objects are left for which another round is due soon.
+// setRound runs one round of stream-set compaction: one plan, then the old objects that it did not take (CP-1 to CP-12).
+// more reports that objects are left for which another round is due soon.
 //
-// Everything is decided from one view. What changes meanwhile is found by the commit, which is refused or leaves out what
-// is dead by then; nothing is deleted before it (F-32).
+// Everything is decided from one view. The commit detects concurrent changes: it is refused, or leaves out what is dead
+// by then; nothing is deleted before it (F-32).
 func (c *compactor) setRound(ctx context.Context) (more bool, err error) {
 	if err := c.setTurn.take(ctx); err != nil {
 		return false, err
@@ -35,13 +36,13 @@ func (c *compactor) setRound(ctx context.Context) (more bool, err error) {
 		err = c.splitOldSets(ctx, v, sets, taken)
 	}
 	if errors.Is(err, catalog.ErrTooLarge) && c.config.maxCommitBytes > minCommitBytes {
-		c.config.maxCommitBytes /= 2 // metadata knows better how long a command gets (CP-10)
+		c.config.maxCommitBytes /= 2 // metadata knows the length of a command better (CP-10)
 		return true, nil
 	}
 	return left, err
 }
 
-// ownSets returns the stream-set objects that are this node's to compact, those with the newest data first.
+// ownSets returns the stream-set objects that this node compacts, those with the newest data first.
 func (c *compactor) ownSets(v catalog.View) []catalog.StreamSetState {
 	var sets []catalog.StreamSetState
 	for s := range v.StreamSets() {
@@ -64,7 +65,7 @@ func liveIn(v catalog.View) liveFrom {
 	}
 }
 
-// compactSets makes a plan for stream-set objects and carries it out. It returns the objects that it replaced, and whether
+// compactSets makes a plan for stream-set objects and executes it. It returns the objects that it replaced, and whether
 // others were left out.
 func (c *compactor) compactSets(
 	ctx context.Context, v catalog.View, sets []catalog.StreamSetState,
@@ -85,7 +86,7 @@ func (c *compactor) compactSets(
 	return plan.sources, left || cut || len(plan.excluded) > 0, err
 }
 
-// fit makes a plan whose commit fits into an entry of the metadata log: with lower limits, if need be (CP-10).
+// fit makes a plan whose commit fits into an entry of the metadata log, lowering the limits if necessary (CP-10).
 func (c *compactor) fit(plan func(planLimits) (compactionPlan, error)) (compactionPlan, error) {
 	for l := c.config.plans; ; {
 		p, err := plan(l)
@@ -96,7 +97,7 @@ func (c *compactor) fit(plan func(planLimits) (compactionPlan, error)) (compacti
 	}
 }
 
-// chooseSets picks the objects whose indexes are worth reading, as their ranges in metadata say it: those without live
+// chooseSets picks the objects whose indexes are worth reading, judging by their ranges in metadata: those without live
 // ranges, and of the others the newest that have a stream in common (CP-1, CP-2). left reports that there were more.
 func chooseSets(sets []catalog.StreamSetState, live liveFrom, limit int) (chosen []catalog.StreamSetState, left bool) {
 	var alive []catalog.StreamSetState
@@ -131,8 +132,8 @@ func filterRanges(ranges []catalog.Range, live liveFrom) []catalog.Range {
 	return kept
 }
 
-// loadSets reads the indexes of objects, as many as may be held. Objects without live ranges are not read. Those that
-// are damaged are excluded for a while, and reported.
+// loadSets reads the indexes of objects, as many as may be held. Objects without live ranges are not read. Damaged ones
+// are excluded for a while, and reported.
 func (c *compactor) loadSets(
 	ctx context.Context, v catalog.View, sets []catalog.StreamSetState,
 ) (objects []planObject, left bool, err error) {
@@ -152,7 +153,7 @@ func (c *compactor) loadSets(
 				objects = append(objects, loaded[i])
 				entries += len(loaded[i].entries)
 			case errors.Is(err, objstore.ErrNotFound) && !isSet(c.catalog.View(), s.Object):
-				left = true // somebody replaced it after the view was taken
+				left = true // it was replaced after the view was taken
 			case c.noteDamaged(s.Object, err):
 			default:
 				return nil, false, err
@@ -185,7 +186,7 @@ func isSet(v catalog.View, id catalog.ObjectID) bool {
 	return false
 }
 
-// splitOldSets rewrites objects whose data is old and that no plan took, each into one object for each run (CP-11).
+// splitOldSets rewrites objects with old data that no plan took, each into one object for each run (CP-11).
 func (c *compactor) splitOldSets(
 	ctx context.Context, v catalog.View, sets []catalog.StreamSetState, taken []catalog.ObjectID,
 ) error {
@@ -214,8 +215,8 @@ func (c *compactor) splitOldSets(
 	return nil
 }
 
-// splitPlan makes each run of an object an output of its own; if there are more than a commit may hold the smallest stay
-// together, for the next round.
+// splitPlan makes each run of an object an output of its own; if a commit cannot hold that many, the smallest stay
+// together for the next round.
 func splitPlan(o planObject, live liveFrom, limits planLimits) compactionPlan {
 	runs := splitRuns(liveBlocks(o, live))
 	slices.SortStableFunc(runs, func(a, b planOutput) int { return cmp.Compare(b.bytes(), a.bytes()) })
@@ -231,7 +232,7 @@ func splitPlan(o planObject, live liveFrom, limits planLimits) compactionPlan {
 	return compactionPlan{sources: []catalog.ObjectID{o.id}, stages: cutStages(outputs, limits.cacheBytes)}
 }
 
-// splitRuns makes one output of each run of blocks that are in their order.
+// splitRuns makes one output of each run of ordered blocks.
 func splitRuns(blocks []planBlock) []planOutput {
 	var runs []planOutput
 	for i, b := range blocks {

@@ -12,15 +12,15 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// errUncovered is a compaction whose outputs lack live records of its sources: a fault in this code. Nothing is committed
-// (CP-9).
+// errUncovered says that the outputs of a compaction lack live records of its sources, which is a bug. Nothing is
+// committed (CP-9).
 var errUncovered = errors.New("compaction would lose data")
 
-// errLeftOut is a source that turned out to be damaged. It was reported, and is left out of the next plan.
+// errLeftOut says that a source turned out to be damaged. It was reported, and is left out of the next plan.
 var errLeftOut = errors.New("a source of the compaction is damaged")
 
-// carryOut writes what a plan says and commits it: all of it, or nothing (CP-7 to CP-10). It is not an error when
-// somebody else replaced a source meanwhile: the next round sees what is left. errLeftOut if a source is damaged.
+// carryOut executes a plan and commits it: all of it, or nothing (CP-7 to CP-10). It is not an error when somebody else
+// replaced a source meanwhile: the next round sees what is left. The error is errLeftOut if a source is damaged.
 func (c *compactor) carryOut(ctx context.Context, v catalog.View, kind string, plan compactionPlan) error {
 	begun := time.Now()
 	w := setWriter{compactor: c, commit: catalog.Commit{Object: catalog.NoObject, Compacted: plan.sources}}
@@ -53,7 +53,7 @@ func (c *compactor) carryOut(ctx context.Context, v catalog.View, kind string, p
 	return nil
 }
 
-// isReplaced reports whether one of some stream-set objects is in use no more.
+// isReplaced reports whether one of some stream-set objects is no longer in use.
 func (c *compactor) isReplaced(sets []catalog.ObjectID) bool {
 	v := c.catalog.View()
 	return slices.ContainsFunc(sets, func(id catalog.ObjectID) bool { return !isSet(v, id) })
@@ -179,14 +179,14 @@ func (w *setWriter) finishMerged(ctx context.Context) error {
 	return nil
 }
 
-// abort gives up what is begun and not finished.
+// abort abandons objects that were begun and not finished.
 func (w *setWriter) abort() {
 	if w.merged != nil {
 		w.merged.abort()
 	}
 }
 
-// liveRanges is what metadata says that objects hold and that must be kept.
+// liveRanges returns the ranges of objects, according to metadata, that must be kept.
 func liveRanges(v catalog.View, objects []catalog.ObjectID) []catalog.Range {
 	var ranges []catalog.Range
 	for s := range v.StreamSets() {
@@ -201,8 +201,8 @@ func liveRanges(v catalog.View, objects []catalog.ObjectID) []catalog.Range {
 	return ranges
 }
 
-// checkCovered holds a commit against the ranges that it must hold: each lies inside the union of its outputs, or the error
-// is errUncovered (CP-9).
+// checkCovered checks that a commit covers the ranges that it must hold: each lies inside the union of its outputs, or
+// the error is errUncovered (CP-9).
 func checkCovered(needed []catalog.Range, commit catalog.Commit) error {
 	have := map[catalog.StreamID][]catalog.Range{}
 	for _, r := range commit.Ranges {

@@ -31,7 +31,7 @@ type CompositeObject struct {
 	Entries    Index
 }
 
-// Component is an object whose blocks a composite links. It owns the entries from FirstBlock up to the next component's
+// Component is an object whose blocks a composite links. It has the entries from FirstBlock up to the next component's
 // (CMP-1).
 type Component struct {
 	Object     catalog.ObjectID
@@ -58,7 +58,7 @@ func (c CompositeObject) LinkedBytes() int64 {
 }
 
 // Encode returns the object's bytes. [ErrOrdering] if the entries are not one continuous run of one stream, or the
-// components do not share them out in order (CMP-1, CMP-2).
+// components do not divide them in order (CMP-1, CMP-2).
 func (c CompositeObject) Encode() ([]byte, error) {
 	if err := c.check(); err != nil {
 		return nil, err

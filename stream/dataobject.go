@@ -25,8 +25,8 @@ func (e *ObjectTakenError) Error() string {
 // Is matches [ErrEngineFailed].
 func (e *ObjectTakenError) Is(target error) bool { return target == ErrEngineFailed }
 
-// putData stores a data object that nobody has written yet. One that is there with the same bytes is an earlier try, or that
-// of a copy of this node which had the same to write; one with others is an [*ObjectTakenError].
+// putData stores a data object under a new id. An existing object with the same bytes is an earlier try, or one by a copy
+// of this node that had the same to write; one with other bytes is an [*ObjectTakenError].
 func putData(ctx context.Context, store objstore.Store, key string, data []byte) error {
 	err := store.PutIfAbsent(ctx, key, data)
 	if !errors.Is(err, objstore.ErrExists) {
@@ -42,7 +42,7 @@ func putData(ctx context.Context, store objstore.Store, key string, data []byte)
 	return nil
 }
 
-// createData begins a data object that is too large for one put, and that nobody has written yet.
+// createData begins a data object that is too large for one put, under a new id.
 func createData(ctx context.Context, store objstore.Store, key string) (*dataUpload, error) {
 	u, err := store.Create(ctx, key)
 	if err != nil {
@@ -62,7 +62,7 @@ type dataUpload struct {
 	sum   maphash.Hash
 }
 
-// Write is of [objstore.Upload].
+// Write implements [objstore.Upload].
 func (u *dataUpload) Write(p []byte) (int, error) {
 	n, err := u.Upload.Write(p)
 	_, _ = u.sum.Write(p[:n]) // never fails
@@ -70,8 +70,8 @@ func (u *dataUpload) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Finish is of [objstore.Upload]. An existing object with the same bytes is equivalent to this one; one with others is
-// an [*ObjectTakenError].
+// Finish implements [objstore.Upload]. An existing object with the same bytes is equivalent to this one; one with others
+// is an [*ObjectTakenError].
 func (u *dataUpload) Finish() error {
 	err := u.Upload.Finish()
 	if !errors.Is(err, objstore.ErrExists) {
@@ -91,10 +91,10 @@ func (u *dataUpload) Finish() error {
 	return err
 }
 
-// compareBytes is how much of an object is read at once to be compared.
+// compareBytes is how many bytes of an object are read at once for a comparison.
 const compareBytes = 4 << 20
 
-// isThere reports whether the object with the key, which has the right size, has the bytes that were sent.
+// isThere reports whether the existing object, which has the right size, has the bytes that were sent.
 func (u *dataUpload) isThere() (bool, error) {
 	var found maphash.Hash
 	found.SetSeed(u.sum.Seed())

@@ -59,7 +59,7 @@ func (e *Engine) Err() error {
 	return e.mu.failed
 }
 
-// fail ends the engine for the first error: nothing is acknowledged any more. It does not block.
+// fail ends the engine with the first error: nothing is acknowledged any more. It does not block.
 func (e *Engine) fail(err error) {
 	if !errors.Is(err, ErrWALFailed) && !errors.Is(err, ErrClosed) {
 		err = fmt.Errorf("%w: %w", ErrWALFailed, err)
@@ -83,7 +83,7 @@ func (e *Engine) fail(err error) {
 	}
 }
 
-// usable is nil while the engine takes calls.
+// usable returns nil while the engine accepts calls.
 func (e *Engine) usable() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -93,7 +93,7 @@ func (e *Engine) usable() error {
 	return e.mu.failed
 }
 
-// refusal is what an error of the catalog means: one that says that the node has a newer epoch ends the engine (UP-5).
+// refusal interprets an error of the catalog: one that says that the node has a newer epoch ends the engine (UP-5).
 func (e *Engine) refusal(err error) error {
 	if !errors.Is(err, catalog.ErrNodeEpochMismatch) {
 		return err
@@ -136,8 +136,8 @@ func (e *Engine) OpenStream(ctx context.Context, id catalog.StreamID, epoch int6
 	if s != nil && s.epoch == epoch {
 		return s, nil
 	}
-	// Since the catalog answered, somebody else may have opened the stream here in the same epoch, appended to it, and closed
-	// it: offsets from the answer would be assigned a second time.
+	// Since the catalog answered, another caller may have opened the stream here in the same epoch, appended to it, and
+	// closed it: offsets from that answer would be assigned a second time.
 	row, known := c.View().Stream(id)
 	if !known || !row.Opened || row.Node != e.node.ID || row.Epoch != epoch {
 		return nil, fmt.Errorf("%w: stream %d was closed again while it was being opened in epoch %d", catalog.ErrStreamFenced, id, epoch)
@@ -177,8 +177,8 @@ func (e *Engine) DeleteStream(ctx context.Context, id catalog.StreamID, epoch in
 // committed is called by the uploader for each block, in order, once it is committed.
 func (e *Engine) committed(b *cacheBlock) { e.trimmer.committed(b.lastOffset) }
 
-// gone is called by the uploader for streams that no longer exist, although records of theirs were acknowledged:
-// somebody has deleted them (F-45). Whoever still has one open is refused.
+// gone is called by the uploader for streams that no longer exist although records of theirs were acknowledged: they have
+// been deleted (F-45). If one is still open here, its calls are refused.
 func (e *Engine) gone(ids []catalog.StreamID) {
 	for _, s := range e.openStreams() {
 		if slices.Contains(ids, s.id) {
@@ -253,13 +253,13 @@ func (e *Engine) closeCleanly(ctx context.Context) error {
 	}
 }
 
-// stop ends the goroutines, and fails what is still in flight.
+// stop ends the goroutines, and fails everything still in flight.
 func (e *Engine) stop() {
 	e.fail(fmt.Errorf("%w: the engine", ErrClosed))
 	e.cancel()
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = e.wal.close(ended) // what it waited for has failed
+	_ = e.wal.close(ended) // whatever it waited for has failed
 	e.uploader.close()
 	e.reader.close()
 	e.all.Wait()

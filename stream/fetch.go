@@ -74,7 +74,7 @@ func (f Fetched) bound(b Bound) int64 {
 	return f.Confirm
 }
 
-// beginFetch notes the offsets and, for a read up to the end of the log, what is in flight.
+// beginFetch reads the offsets and, for a read up to the log end, the records in flight.
 func (s *Stream) beginFetch(r FetchRequest) (f Fetched, pending []*Ack, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +100,7 @@ func (s *Stream) endFetch() {
 	}
 }
 
-// fetchFailed says why a read failed: because the stream was trimmed or closed meanwhile, or because of itself.
+// fetchFailed returns why a read failed: because the stream was trimmed or closed meanwhile, or the read's own error.
 func (s *Stream) fetchFailed(r FetchRequest, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

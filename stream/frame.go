@@ -102,7 +102,7 @@ func DecodeFrame(object string, offset int64, b []byte) (f Frame, rest []byte, e
 	return f, b[f.Size:], err
 }
 
-// decodeBody decodes the one record that a data frame is (FRM-1).
+// decodeBody decodes the single record of a data frame (FRM-1).
 func decodeBody(s source, frame, body []byte) (Record, error) {
 	stored := binary.BigEndian.Uint32(frame[16:])
 	if computed := crc31(body); stored != computed {

@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// gate admits appends in the order in which they come: none overtakes another, however small it is (WAL-10). What it
-// guards is memory: records that are in flight to the store, and those in the log cache, by what they cost there.
+// gate admits appends in the order in which they come: none overtakes another, however small it is (WAL-10). It bounds
+// memory: records that are in flight to the store, and those in the log cache, by their cost there.
 //
 //	enter --> [ waiters, first come first served ] --> reserved --leave--> in the log cache
 type gate struct {
 	maxReserved int64 // bytes of records that may be in flight (WAL-9)
-	capacity    int64 // bytes that those and the log cache may have together (LC-7)
-	// cached is the cost of the log cache, which makes room for so much that is coming; it runs under the gate's lock.
+	capacity    int64 // bytes that these and the log cache may have together (LC-7)
+	// cached returns the cost of the log cache after making room for that much more; it runs under the gate's lock.
 	// pressed is called when an append waits for the cache. Neither may block.
 	cached  func(coming int64) int64
 	pressed func()
@@ -36,7 +36,7 @@ func newGate(maxReserved, capacity int64, cached func(coming int64) int64, press
 	return &gate{maxReserved: maxReserved, capacity: capacity, cached: cached, pressed: pressed}
 }
 
-// enter waits until bytes may be reserved. More than the gate ever has room for passes when it is alone (F-42).
+// enter waits until bytes may be reserved. More than the gate ever has room for is admitted alone (F-42).
 func (g *gate) enter(ctx context.Context, bytes int64) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (g *gate) enter(ctx context.Context, bytes int64) error {
 	}
 }
 
-// tryEnter is enter for a caller that does not wait: [ErrOverCapacity].
+// tryEnter is enter without waiting: [ErrOverCapacity].
 func (g *gate) tryEnter(bytes int64) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -75,7 +75,7 @@ func (g *gate) tryLocked(bytes int64) error {
 	return nil
 }
 
-// giveUp takes a waiter out whose caller waits no longer. One that was admitted at the same moment stays admitted.
+// giveUp removes a waiter whose caller no longer waits. One that was admitted at the same moment stays admitted.
 func (g *gate) giveUp(ctx context.Context, w *waiter) error {
 	g.mu.Lock()
 	i := slices.Index(g.mu.waiters, w)
@@ -88,20 +88,20 @@ func (g *gate) giveUp(ctx context.Context, w *waiter) error {
 	return ctx.Err()
 }
 
-// leave gives back what was reserved.
+// leave releases a reservation.
 func (g *gate) leave(bytes int64) {
 	g.mu.Lock()
 	g.mu.reserved -= bytes
 	g.admitAndUnlock()
 }
 
-// recheck looks again, since the log cache has become smaller.
+// recheck admits waiters after the log cache has become smaller.
 func (g *gate) recheck() {
 	g.mu.Lock()
 	g.admitAndUnlock()
 }
 
-// fail ends the gate: everybody who waits, and who comes later, gets the error.
+// fail ends the gate: all present and future waiters get the error.
 func (g *gate) fail(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -128,7 +128,7 @@ func (g *gate) fitsCacheLocked(bytes int64) bool {
 	return g.mu.reserved+g.cached(g.mu.reserved+bytes) < g.capacity
 }
 
-// admitAndUnlock lets those at the head in for whom there is room.
+// admitAndUnlock admits waiters from the head while there is room.
 func (g *gate) admitAndUnlock() {
 	for len(g.mu.waiters) > 0 && g.fitsLocked(g.mu.waiters[0].bytes) {
 		w := g.mu.waiters[0]
@@ -150,7 +150,7 @@ type Admission struct {
 	left int64
 }
 
-// take gives a part of the admission to a record that is placed.
+// take transfers a part of the admission to a record.
 func (a *Admission) take(bytes int64) bool {
 	if bytes > a.left {
 		return false

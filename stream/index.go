@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// An index entry, 36 bytes, big-endian. It stands for one block, or for several consecutive blocks of one stream.
+// An index entry, 36 bytes, big-endian. It describes one block, or several consecutive blocks of one stream.
 //
 //	+-----------+--------------+-----------+--------------+----------+---------------------------+
 //	| stream id | start offset | end delta | record count | position | size                      |
@@ -61,7 +61,7 @@ func decodeIndexEntry(b []byte) IndexEntry {
 	}
 }
 
-// check accepts an entry by itself; limit is where the blocks must end.
+// check checks an entry by itself; limit is where the blocks must end.
 func (e IndexEntry) check(s source, limit int64) error {
 	switch {
 	case e.Delta < 0 || e.Records < 0 || e.Start > math.MaxInt64-int64(e.Delta):
@@ -99,9 +99,9 @@ func DecodeIndex(object string, f Footer, b []byte) (Index, error) {
 }
 
 // Find returns the entries to read for a stream's records from start to end: the one that holds start, then those that
-// follow while they begin before end and the budget lasts (OBJ-5). None if no entry holds start. An entry that begins at
-// start or above costs the bytes of its payloads; one that begins below it costs nothing, as the reader may want only a
-// little of it. The result is a part of the index.
+// follow while they begin before end and the budget lasts (OBJ-5). It returns none if no entry holds start. An entry that
+// begins at start or above costs the bytes of its payloads; one that begins below it costs nothing, as the reader may
+// want only a little of it. The result is a part of the index.
 func (x Index) Find(stream catalog.StreamID, start, end int64, maxBytes int) Index {
 	first := sort.Search(len(x), func(i int) bool {
 		return x[i].Stream > stream || x[i].Stream == stream && x[i].End() > start
@@ -122,7 +122,7 @@ func (x Index) Find(stream catalog.StreamID, start, end int64, maxBytes int) Ind
 	return x[first:last]
 }
 
-// payloadBytes is what the records of an entry of one block hold; of several blocks it is a few bytes more.
+// payloadBytes returns the payload bytes of an entry of one block; for several blocks it is a few bytes more.
 func (e IndexEntry) payloadBytes() int64 {
 	return int64(e.Size) - int64(e.Records)*RecordHeaderSize - blockHeaderSize
 }

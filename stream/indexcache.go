@@ -8,7 +8,7 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// What a cached index costs in memory, in bytes.
+// Memory costs of a cached index, in bytes.
 const (
 	entryCost     = 40
 	componentCost = 16
@@ -19,10 +19,10 @@ func (l objectLayout) cost() int64 {
 	return layoutCost + entryCost*int64(len(l.entries)) + componentCost*int64(len(l.components))
 }
 
-// indexCache keeps the indexes of objects, those that were used last (BC-2). An object never changes and its id is never
-// used again, so nothing in it gets old. It is safe for concurrent use.
+// indexCache keeps the most recently used indexes of objects (BC-2). An object never changes and its id is never reused,
+// so entries never become stale. It is safe for concurrent use.
 //
-// A load runs once for all who wait for it, and ends when nobody waits any more. A load that failed is forgotten (BC-8).
+// A load runs once for all who wait for it, and ends when nobody waits any more. A failed load is forgotten (BC-8).
 type indexCache struct {
 	capacity int64 // bytes
 	load     func(context.Context, catalog.ObjectRange) (objectLayout, error)
@@ -57,7 +57,7 @@ func newIndexCache(
 	return c
 }
 
-// get returns an object's index, and loads it if needed. A load that others began and that fails is tried anew (BC-8).
+// get returns an object's index, and loads it if needed. If a load that others began fails, it is retried (BC-8).
 func (c *indexCache) get(ctx context.Context, o catalog.ObjectRange) (objectLayout, error) {
 	for {
 		c.mu.Lock()
@@ -87,7 +87,7 @@ func (c *indexCache) peek(id catalog.ObjectID) (objectLayout, bool) {
 	return s.layout, true
 }
 
-// prefetch begins to load an object's index, for whoever wants it later. A failure is not reported.
+// prefetch begins to load an object's index for later use. A failure is not reported.
 func (c *indexCache) prefetch(o catalog.ObjectRange) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,7 +96,7 @@ func (c *indexCache) prefetch(o catalog.ObjectRange) {
 	}
 }
 
-// slotLocked finds the slot of an object, or makes one and starts the load. It counts as used now.
+// slotLocked finds the slot of an object, or creates one and starts the load. It marks the slot as used.
 func (c *indexCache) slotLocked(o catalog.ObjectRange) (s *indexSlot, started bool) {
 	s = c.mu.slots[o.Object]
 	if s != nil {
@@ -117,7 +117,7 @@ func (c *indexCache) slotLocked(o catalog.ObjectRange) (s *indexSlot, started bo
 	return s, true
 }
 
-// finish keeps what was loaded, or forgets what failed.
+// finish keeps a loaded index, or forgets a failed load.
 func (c *indexCache) finish(s *indexSlot, layout objectLayout, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,8 +139,8 @@ func (c *indexCache) finish(s *indexSlot, layout objectLayout, err error) {
 	}
 }
 
-// leave notes that a caller no longer waits. A load that nobody waits for is cancelled and forgotten, so that who comes
-// later gets a fresh one.
+// leave records that a caller no longer waits. A load that nobody waits for is cancelled and forgotten, so that a later
+// caller gets a new one.
 func (c *indexCache) leave(s *indexSlot) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -28,7 +28,7 @@ func (e *DiscontinuityError) Error() string {
 	return fmt.Sprintf("stream %d continues at %d in the log cache, but a record at %d was acknowledged", e.Stream, e.Want, e.Got)
 }
 
-// blockState is where a block of the log cache is in its life. It only goes forward.
+// blockState is the state of a block of the log cache. It only advances.
 type blockState uint8
 
 const (
@@ -37,7 +37,7 @@ const (
 	blockFree                     // committed: may be evicted (LC-5)
 )
 
-// cacheBlock is the records of one upload: of each stream one run without a gap. Once it is sealed nothing in it changes;
+// cacheBlock holds the records of one upload: one run without a gap for each stream. Once it is sealed it never changes;
 // before that the lock of its cache guards it.
 type cacheBlock struct {
 	runs  map[catalog.StreamID]*logRun
@@ -61,8 +61,8 @@ func newCacheBlock(now time.Time) *cacheBlock {
 	return &cacheBlock{runs: map[catalog.StreamID]*logRun{}, began: now, lastOffset: -1}
 }
 
-// newSealedBlock is a block of records of any order between streams, with those of each stream in order. An error is a
-// [*DiscontinuityError].
+// newSealedBlock returns a block of records in any order between streams, with those of each stream in order. An error is
+// a [*DiscontinuityError].
 func newSealedBlock(now time.Time, records []Record) (*cacheBlock, error) {
 	b := newCacheBlock(now)
 	for _, r := range records {
@@ -75,7 +75,7 @@ func newSealedBlock(now time.Time, records []Record) (*cacheBlock, error) {
 	return b, nil
 }
 
-// checkNext accepts a record that follows its stream's last one in the block (LC-2).
+// checkNext checks that a record follows its stream's last one in the block (LC-2).
 func (b *cacheBlock) checkNext(r Record) error {
 	if run := b.runs[r.Stream]; run != nil && run.end() != r.Base {
 		return &DiscontinuityError{Stream: r.Stream, Want: run.end(), Got: r.Base}
@@ -83,8 +83,8 @@ func (b *cacheBlock) checkNext(r Record) error {
 	return nil
 }
 
-// takes reports whether the record may stand in the same block as its stream's others: one epoch, and offsets that an
-// index entry and a commit can span (LC-1, F-06).
+// takes reports whether the record can be in the same block as its stream's others: same epoch, and offsets that an index
+// entry and a commit can span (LC-1, F-06).
 func (b *cacheBlock) takes(r Record) bool {
 	run := b.runs[r.Stream]
 	return run == nil || run.records[0].Epoch == r.Epoch && spans(run.start(), r.End())
@@ -123,7 +123,7 @@ func (r *logRun) from(offset int64) []Record {
 	return r.records[first:]
 }
 
-// joins reports whether the runs of b follow those that end as given, where they are of the same streams.
+// joins reports whether the runs of b continue those of the same streams that end as given.
 func (b *cacheBlock) joins(ends map[catalog.StreamID]int64) bool {
 	for id, run := range b.runs {
 		if end, both := ends[id]; both && end != run.start() {
@@ -133,7 +133,7 @@ func (b *cacheBlock) joins(ends map[catalog.StreamID]int64) bool {
 	return true
 }
 
-// mergeBlocks is one free block in place of several that follow each other and join (LC-6).
+// mergeBlocks merges several free blocks that follow each other and join into one (LC-6).
 func mergeBlocks(blocks []*cacheBlock) *cacheBlock {
 	m := newCacheBlock(blocks[0].began)
 	counts := map[catalog.StreamID]int{}

@@ -21,14 +21,14 @@ const (
 //	[free] [free]  |  [sealed] [sealed] [sealed]  |  [active]
 //	evicted first     in upload, in this order       put adds here
 //
-// It is safe for concurrent use, and nothing in it blocks. The uploader takes the sealed blocks out of it in the order in
-// which they were sealed, and marks them free in the same order.
+// It is safe for concurrent use, and nothing in it blocks. The uploader takes the sealed blocks in the order in which
+// they were sealed, and marks them free in the same order.
 type logCache struct {
 	capacity   int64
 	threshold  int64 // the cost at which a block is sealed (LC-8)
 	maxStreams int
 	evicted    func()
-	// news has a token when the uploader should look: a block began or was sealed, or memory became short.
+	// news holds a token when the uploader should look: a block began or was sealed, or memory became short.
 	news chan struct{}
 
 	mu struct {
@@ -53,8 +53,8 @@ func newLogCache(cfg Config, evicted func()) *logCache {
 	}
 }
 
-// put adds the next record that was acknowledged; walOffset is its logical offset in the WAL. The payload is kept and must
-// not change. The error is a [*DiscontinuityError], and then nothing was added.
+// put adds the next acknowledged record; walOffset is its logical offset in the WAL. The payload is kept and must not
+// change. The error is a [*DiscontinuityError], and then nothing was added.
 func (c *logCache) put(r Record, walOffset int64) error {
 	c.mu.Lock()
 	if active := c.activeLocked(); active != nil && !active.takes(r) {
@@ -90,7 +90,7 @@ func (c *logCache) activeLocked() *cacheBlock {
 	return nil
 }
 
-// seal ends the active block, if there is one, because somebody waits for it.
+// seal ends the active block, if there is one, because a caller waits for it.
 func (c *logCache) seal() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,8 +100,8 @@ func (c *logCache) seal() {
 	}
 }
 
-// sealOlder ends the active block if it is as old as the interval (UP-8), and returns when that is so otherwise; false if
-// no block is active.
+// sealOlder ends the active block if it is as old as the interval (UP-8); otherwise it returns when it will be, or false
+// if no block is active.
 func (c *logCache) sealOlder(interval time.Duration, now time.Time) (due time.Time, waiting bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -138,7 +138,7 @@ func (c *logCache) pressLocked() {
 	}
 }
 
-// tell wakes up the uploader.
+// tell wakes the uploader.
 func (c *logCache) tell() {
 	select {
 	case c.news <- struct{}{}:
@@ -162,8 +162,8 @@ func (c *logCache) isUploading() bool {
 	return slices.ContainsFunc(c.mu.blocks, func(b *cacheBlock) bool { return b.state == blockSealed })
 }
 
-// markFree notes that a block is committed and visible in the catalog's view (RD-1): it may be evicted. Blocks become free
-// in the order in which they were sealed.
+// markFree records that a block is committed and visible in the catalog's view (RD-1): it may be evicted. Blocks become
+// free in the order in which they were sealed.
 func (c *logCache) markFree(b *cacheBlock) {
 	c.mu.Lock()
 	b.state = blockFree
@@ -176,7 +176,7 @@ func (c *logCache) markFree(b *cacheBlock) {
 	c.evictAndUnlock()
 }
 
-// evictAndUnlock removes the oldest blocks that are free, while there is too much of them (LC-5).
+// evictAndUnlock removes the oldest free blocks while the cache is too large (LC-5).
 func (c *logCache) evictAndUnlock() {
 	n := c.evictLocked(0)
 	c.mu.Unlock()
@@ -185,7 +185,7 @@ func (c *logCache) evictAndUnlock() {
 	}
 }
 
-// evictLocked makes room for records that are about to come, and returns how many blocks went.
+// evictLocked makes room for records that are about to come, and returns how many blocks were evicted.
 func (c *logCache) evictLocked(coming int64) int {
 	n := 0
 	for n < len(c.mu.blocks) && c.mu.blocks[n].state == blockFree &&
@@ -198,8 +198,8 @@ func (c *logCache) evictLocked(coming int64) int {
 	return n
 }
 
-// makeRoom evicts free blocks for records that cost so much and are in flight here, as if they had come, and returns
-// what is left: free blocks hold up no append. It does not call evicted.
+// makeRoom evicts free blocks for records of that cost, as if they had been added, and returns the cost that is left:
+// free blocks delay no append. It does not call evicted.
 func (c *logCache) makeRoom(coming int64) (cost int64) {
 	if cost := c.cost(); (cost+coming)*10 <= c.capacity*9 {
 		return cost
@@ -223,7 +223,7 @@ func (c *logCache) mergeLocked() {
 	}
 }
 
-// mergeableLocked returns how many blocks from the i-th on may become one.
+// mergeableLocked returns how many blocks from the i-th on can become one.
 func (c *logCache) mergeableLocked(i int) int {
 	n, cost := 0, int64(0)
 	for _, b := range c.mu.blocks[i:] {
@@ -233,7 +233,7 @@ func (c *logCache) mergeableLocked(i int) int {
 		n, cost = n+1, cost+b.cost
 	}
 	if n <= mergeAbove {
-		return 0 // before anything is looked at more closely
+		return 0 // a cheap check first
 	}
 	ends := map[catalog.StreamID]int64{}
 	for k, b := range c.mu.blocks[i : i+n] {
@@ -250,17 +250,17 @@ func (c *logCache) mergeableLocked(i int) int {
 	return n
 }
 
-// cost is what all records cost (LC-3). While it is not below the capacity, appends wait (LC-7).
+// cost returns the cost of all records (LC-3). While it is not below the capacity, appends wait (LC-7).
 func (c *logCache) cost() int64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.mu.cost
 }
 
-// get returns records of a stream from the one that covers start on, up to end and up to maxBytes of payload, though the
-// first one always; start is below end. Where start is not cached but something below end is, it returns the records from
-// there on, and the caller finds what is before them elsewhere (LC-4). The result is one run without a gap, nil if there
-// is nothing. It is shared: nothing in it may change.
+// get returns records of a stream from the one that covers start on, up to end and up to maxBytes of payload, but always
+// the first one; start is below end. If start is not cached but something below end is, it returns the records from there
+// on, and the caller finds the earlier ones elsewhere (LC-4). The result is one run without a gap, nil if there is
+// nothing. It is shared and must not be changed.
 func (c *logCache) get(id catalog.StreamID, start, end int64, maxBytes int) []Record {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -306,7 +306,7 @@ func (c *logCache) findLocked(id catalog.StreamID, start, end int64) int {
 }
 
 // countWithin returns how many of the records begin below end and fit into the bytes that are left, which it lowers. With
-// atLeastOne the first one fits always (STR-3).
+// atLeastOne the first one always fits (STR-3).
 func countWithin(records []Record, end int64, left *int64, atLeastOne bool) int {
 	n := 0
 	for _, r := range records {

@@ -35,7 +35,7 @@ func (e *Engine) Compact(ctx context.Context) error {
 	return nil
 }
 
-// compactionFailed is the error of a round, after one that ends the engine was reported to it.
+// compactionFailed returns the error of a round, after reporting one that ends the engine.
 func (e *Engine) compactionFailed(err error) error {
 	if errors.Is(err, ErrEngineFailed) {
 		e.fail(err)
@@ -69,12 +69,13 @@ func (e *Engine) startMaintenance() {
 	e.all.Go(func() { e.clean.run(e.ctx) })
 }
 
-// fenced is called by compaction when the node has a newer epoch, or that its ids are assigned elsewhere.
+// fenced is called by compaction when the node has a newer epoch, or when its ids are assigned elsewhere.
 func (e *Engine) fenced(err error) { _ = e.compactionFailed(err) }
 
-// owns fails if the WAL bucket shows that another process has the node: metadata cannot tell when that one has a copy of them
-// (row F45). Such a process has fenced this one's log, or has objects of a later epoch, or of this one where its next object
-// would be. Objects must not be deleted then: the other one may live on them. It costs one listing.
+// owns fails if the WAL bucket shows that another process has the node: metadata cannot show that if the other process
+// has a copy of it (row F45). Such a process has fenced this one's log, or has objects of a later epoch, or one of this
+// epoch where the next object would be. Objects must not be deleted then: the other process may need them. It costs one
+// listing.
 //
 // Of two copies of metadata that were closed cleanly, opened under the same epoch, neither is known to the other until one of
 // them has appended.
@@ -83,7 +84,7 @@ func (e *Engine) owns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	next := e.wal.nextWindow() // after the listing: what this engine had stored by then lies below
+	next := e.wal.nextWindow() // after the listing: everything that this engine had stored by then lies below
 	for _, o := range listed {
 		key, err := e.prefix.Parse(o.Key)
 		if err == nil && (key.Epoch > e.node.Epoch || key.Epoch == e.node.Epoch && key.Start >= next) {

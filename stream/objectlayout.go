@@ -8,7 +8,7 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// indexTail is how much of an object's end is read in the hope that it holds the whole index (OBJ-3).
+// indexTail is how much of an object's end is read at first; usually it holds the whole index (OBJ-3).
 const indexTail = 1 << 20
 
 // objectLayout says where the records of a committed object are: the index of a plain object, or that of a composite with
@@ -23,7 +23,7 @@ type objectLayout struct {
 // isComposite reports whether the blocks lie in other objects.
 func (l objectLayout) isComposite() bool { return l.components != nil }
 
-// holder is the object whose bytes the i-th entry's position counts.
+// holder returns the object that the i-th entry's position refers to.
 func (l objectLayout) holder(i int) catalog.ObjectID {
 	if !l.isComposite() {
 		return l.object
@@ -100,8 +100,8 @@ func (x Index) runs() []catalog.Range {
 	return all
 }
 
-// checkRuns holds an object's index against the live ranges that metadata has of it: both must say the same of what is live.
-// Of what is dead metadata may have less, as a compaction leaves it out (MD-9). It fails with a [*CorruptError].
+// checkRuns compares an object's index with its live ranges in metadata: both must agree on what is live. Of dead ranges
+// metadata may have fewer, as a compaction leaves them out (MD-9). It fails with a [*CorruptError].
 func (l objectLayout) checkRuns(key string, ranges []catalog.Range, live liveFrom) error {
 	type span struct {
 		stream     catalog.StreamID

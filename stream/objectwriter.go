@@ -99,7 +99,7 @@ func (o *ObjectWriter) Close() error {
 	}
 	err := o.err
 	if err == nil {
-		o.err = io.ErrClosedPipe // for what comes after
+		o.err = io.ErrClosedPipe // for later calls
 	}
 	return err
 }

@@ -39,9 +39,9 @@ func CleanLog(ctx context.Context, o CleanLogOptions) (again time.Time, err erro
 }
 
 // removeOldEpochs deletes what older epochs of the node left: everything that they acknowledged is committed by now
-// (WAL-24). Young fences stay (WAL-22), and are deleted when they are old: a writer that slept as long as that acknowledges
-// nothing when it wakes up, whether its fence is there or not (WAL-12). What lies above a fence stays as long as it, see
-// [RecoveredEvent.Dead]. What cannot be removed is retried until ctx ends.
+// (WAL-24). Young fences stay (WAL-22), and are deleted once they are old: a writer that slept that long acknowledges
+// nothing when it wakes up, whether its fence still exists or not (WAL-12). Objects above a fence stay as long as it
+// does, see [RecoveredEvent.Dead]. Failed deletions are retried until ctx ends.
 func (e *Engine) removeOldEpochs(ctx context.Context, node catalog.Node, prefix WALPrefix) {
 	for {
 		young, err := endedEpochs{e.options.WAL, e.options.Config.WALFenceRetention}.remove(ctx, node, prefix)
@@ -67,7 +67,7 @@ type endedEpochs struct {
 	retention time.Duration // of fences, and of what lies above one
 }
 
-// remove looks once at the log of a node, of which all epochs below the node's were recovered. It returns when the fences that it
+// remove checks the log of a node once, all of whose earlier epochs were recovered. It returns when the fences that it
 // had to keep will all be old, by the clock of this machine; the zero time if it kept none.
 func (r endedEpochs) remove(ctx context.Context, node catalog.Node, prefix WALPrefix) (again time.Time, err error) {
 	listed, err := listAll(ctx, r.store, prefix.String())
@@ -79,7 +79,7 @@ func (r endedEpochs) remove(ctx context.Context, node catalog.Node, prefix WALPr
 	for _, o := range listed {
 		key, err := prefix.Parse(o.Key)
 		if err != nil || key.Epoch >= node.Epoch {
-			continue // it came after the check, and is not ours
+			continue // written after the check, and not ours
 		}
 		epoch := ended[key.Epoch]
 		if epoch == nil {
@@ -92,7 +92,7 @@ func (r endedEpochs) remove(ctx context.Context, node catalog.Node, prefix WALPr
 		}
 	}
 	now := time.Now()
-	at := now // when it is there where fences are put
+	at := now // the time in stores that have no fences
 	own, fences, young := r.removable(order, at)
 	if len(fences) > 0 {
 		stored, err := r.storeTime(ctx)
@@ -110,10 +110,11 @@ func (r endedEpochs) remove(ctx context.Context, node catalog.Node, prefix WALPr
 	if err := deleteAll(ctx, r.store, own); err != nil {
 		return again, err
 	}
-	return again, deleteAll(ctx, r.store, fences) // what lies above one is gone: without it that would not be dead any more
+	return again, deleteAll(ctx, r.store, fences) // objects above one go first: without it they would no longer count as dead
 }
 
-// removable says what may go at a time. young is when the youngest fence was put that stays, zero if none does.
+// removable returns what may be deleted at a time. young is when the youngest remaining fence was put, zero if none
+// remains.
 func (r endedEpochs) removable(epochs []*endedEpoch, at time.Time) (own, fences []string, young time.Time) {
 	for _, epoch := range epochs {
 		objects, expired, put := epoch.removable(at.Add(-r.retention))
@@ -125,8 +126,8 @@ func (r endedEpochs) removable(epochs []*endedEpoch, at time.Time) (own, fences 
 	return own, fences, young
 }
 
-// storeTime is the present on the clock of the store, by which it says when an object was put. A fence must be old by that one
-// too: a machine whose clock is days ahead would remove it while the writer that it keeps out still runs.
+// storeTime returns the time on the clock of the store, which dates objects. A fence must be old by that clock too: a
+// machine whose clock is days ahead would remove it while the writer that it keeps out is still running.
 func (r endedEpochs) storeTime(ctx context.Context) (now time.Time, err error) {
 	key := objstore.ProbePrefix + rand.Text() + "-clock"
 	if err := r.store.Put(ctx, key, nil); err != nil {
@@ -141,7 +142,7 @@ func (r endedEpochs) storeTime(ctx context.Context) (now time.Time, err error) {
 	return info.Modified, err
 }
 
-// lateDelete is how long an object that nobody needs is removed after its context has ended.
+// lateDelete is how long the deletion of an unneeded object may take after its context has ended.
 const lateDelete = time.Second
 
 // endedEpoch is what an older epoch of a node left.
@@ -155,7 +156,7 @@ type endedObject struct {
 	start int64
 }
 
-// add takes an object in; only one of a fence's size is looked into. One that is gone meanwhile is passed over.
+// add adds an object; only one of a fence's size is read. One that has vanished is skipped.
 func (p *endedEpoch) add(ctx context.Context, store objstore.Store, key WALKey, o objstore.Info) error {
 	object := endedObject{o, key.Start}
 	if o.Size != fenceSize {
@@ -176,8 +177,8 @@ func (p *endedEpoch) add(ctx context.Context, store objstore.Store, key WALKey, 
 	return nil
 }
 
-// removable returns the keys of what may go: objects of the writer unless a fence that stays ended the log below them, and then
-// fences that are older than a time. young is the age of the youngest fence that stays, zero if none does.
+// removable returns the keys that may be deleted: objects of the writer unless a remaining fence ended the log below
+// them, and fences that are older than a time. young is the age of the youngest remaining fence, zero if none remains.
 func (p *endedEpoch) removable(before time.Time) (own, fences []string, young time.Time) {
 	var end *endedObject // the fence that ended the log: the lowest one that is not stale (WAL-13)
 	for i, f := range p.fences {

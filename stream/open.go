@@ -61,14 +61,15 @@ func (e *Engine) register(ctx context.Context, r catalog.Registration) (epoch in
 	return epoch, err
 }
 
-// takeOver does what lies between a node's registration and its next log: steps 1 to 6, and closing its streams (WAL-31).
-// It returns where the next log may begin.
+// takeOver does everything between a node's registration and its next log: steps 1 to 6, and closing its streams
+// (WAL-31). It returns where the next log may begin.
 func (e *Engine) takeOver(ctx context.Context, node catalog.Node, prefix WALPrefix) (start int64, err error) {
 	if err := e.checkEpoch(ctx, node, prefix); err != nil {
 		return 0, err
 	}
-	// The log that ends must be an older epoch's: one view has to say that the node is in this epoch and which log it had.
-	// A process that slept and was overtaken would put a fence of an older epoch into a newer one's log.
+	// The log that ends must be an older epoch's: a single view has to show that the node is in this epoch and which log
+	// it had. A process that slept and was overtaken would otherwise put a fence of an older epoch into a newer one's
+	// log.
 	state, _ := e.options.Catalog.View().Node(node.ID)
 	if state.Epoch != node.Epoch {
 		return 0, fmt.Errorf("%w: node %d is in epoch %d by now, this one is %d",
@@ -91,7 +92,7 @@ func (e *Engine) takeOver(ctx context.Context, node catalog.Node, prefix WALPref
 	return start, recovery.closeStreams(ctx)
 }
 
-// checkEpoch refuses an epoch of which objects exist already (step 1), and keys that this program does not know (KEY-1).
+// checkEpoch refuses an epoch that already has objects (step 1), and unknown keys (KEY-1).
 func (e *Engine) checkEpoch(ctx context.Context, node catalog.Node, prefix WALPrefix) error {
 	listed, err := listAll(ctx, e.options.WAL, prefix.String())
 	if err != nil {
@@ -116,7 +117,7 @@ func (e *Engine) recovery(node catalog.Node, prefix WALPrefix, u *uploader) *wal
 	}
 }
 
-// uploaderOptions are those of an uploader that commits for a node. As they are it has no cache, and uploads what recovery
+// uploaderOptions returns the options of an uploader that commits for a node. Without a cache it uploads what recovery
 // hands it.
 func (e *Engine) uploaderOptions(node catalog.Node) uploaderOptions {
 	return uploaderOptions{
@@ -125,7 +126,7 @@ func (e *Engine) uploaderOptions(node catalog.Node) uploaderOptions {
 	}
 }
 
-// run makes the parts of the engine and starts its loops.
+// run creates the parts of the engine and starts its loops.
 func (e *Engine) run(start int64) {
 	o := e.options
 	e.ctx, e.cancel = context.WithCancel(context.Background())

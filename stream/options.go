@@ -174,8 +174,8 @@ func (c Config) uploadThreshold() int64 {
 	return max(min(c.UploadThreshold, c.CacheWALSize/3), 1<<20)
 }
 
-// recoverBlock is how much recovery commits at once, in force: what it holds, [commitsAhead] blocks and one more, is less
-// than the log cache.
+// recoverBlock is how much recovery commits at once, in force: with [commitsAhead] blocks and one more it holds less than
+// the log cache.
 func (c Config) recoverBlock() int64 {
 	return max(min(c.WALRecoverBlock, c.CacheWALSize/(commitsAhead+2)), 1)
 }
@@ -248,8 +248,8 @@ func (o Options) withDefaults() Options {
 // maxInflight bounds how far a writer may run ahead of its first unfinished window; recovery relies on it (WAL-16).
 const maxInflight = 64
 
-// walLimits are the settings of the WAL. Its own bound on what is in flight is left open: the gate in front of it
-// counts the same bytes, and admits records together that the bound would take apart.
+// walLimits are the settings of the WAL. Its own bound on records in flight is left open: the gate in front of it counts
+// the same bytes, and admits records together that the bound would separate.
 func (c Config) walLimits() walLimits {
 	return walLimits{
 		batchBytes:    c.WALBatchBytes,

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// listEach yields all objects below a prefix, page by page, in the order of their keys. An error is the last that it yields.
+// listEach yields all objects below a prefix, page by page, in the order of their keys. An error is yielded last.
 func listEach(ctx context.Context, store objstore.Store, prefix string) iter.Seq2[objstore.Info, error] {
 	return func(yield func(objstore.Info, error) bool) {
 		for request := (objstore.ListRequest{Prefix: prefix}); ; {
@@ -32,9 +32,9 @@ func listEach(ctx context.Context, store objstore.Store, prefix string) iter.Seq
 	}
 }
 
-// checkBucket looks for data objects that nothing refers to (GC-6). The view is older than the listing: an id that was
-// assigned and is neither in use, reserved nor marked in it never will be again. If what a composite links cannot be
-// read nothing is called an orphan: it may be that.
+// checkBucket looks for data objects that nothing refers to (GC-6). The view is older than the listing: an assigned id
+// that is neither in use, reserved nor marked in it never will be again. If the components of a composite cannot be read,
+// no object is reported as an orphan: it may be one of them.
 func (c *checker) checkBucket(ctx context.Context) error {
 	v, known, err := c.knownObjects(ctx)
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *checker) checkBucket(ctx context.Context) error {
 	return nil
 }
 
-// knownLooks is how often a view is taken anew because a composite of it was deleted meanwhile.
+// knownLooks is how often a new view is taken because a composite was deleted meanwhile.
 const knownLooks = 5
 
 // knownObjects returns a view and the objects that something in it refers to: those in use, those that wait for their
@@ -82,7 +82,7 @@ func (c *checker) knownObjects(ctx context.Context) (v catalog.View, known map[c
 			return v, known, err
 		}
 	}
-	return v, nil, nil // a composite in use is missing: that was reported
+	return v, nil, nil // a composite in use is missing, as was reported
 }
 
 // referred collects what a view refers to.
@@ -111,7 +111,7 @@ func (c *checker) referred(ctx context.Context, v catalog.View) (map[catalog.Obj
 		if err == nil && composite {
 			err = c.addLinked(ctx, known, d.Object)
 		}
-		if err != nil && !errors.Is(err, objstore.ErrNotFound) { // gone: its components went before it
+		if err != nil && !errors.Is(err, objstore.ErrNotFound) { // gone: its components were deleted before it
 			return nil, errors.Join(err, c.reportStuck(d.Object, err))
 		}
 	}
@@ -127,7 +127,7 @@ func (c *checker) addLinked(ctx context.Context, known map[catalog.ObjectID]bool
 	return err
 }
 
-// reportStuck reports a composite that cannot be deleted with what it links, since that is not known.
+// reportStuck reports a composite that cannot be deleted because what it links is not known.
 func (c *checker) reportStuck(id catalog.ObjectID, err error) error {
 	var version *VersionError
 	if !errors.As(err, &version) && !errors.Is(err, ErrCorrupt) {

@@ -10,8 +10,8 @@ import (
 	"github.com/tidemark-io/tidemark/objstore"
 )
 
-// patience says how often a call of a store is made before its error counts, and how long the pauses are between two
-// tries: they double from least to most, and have up to as much again by chance.
+// patience says how often a call of a store is tried before its error counts, and how long the pauses between tries are:
+// they double from least to most, with up to as much again at random.
 type patience struct {
 	tries       int
 	least, most time.Duration
@@ -19,12 +19,12 @@ type patience struct {
 	throttled time.Duration
 }
 
-// readPatience is for somebody who waits for records: about 20 s, as long as the context allows.
+// readPatience is for a caller that waits for records: about 20 s, as long as the context allows.
 func readPatience() patience {
 	return patience{tries: 10, least: 50 * time.Millisecond, most: 3 * time.Second, throttled: 500 * time.Millisecond}
 }
 
-// compactPatience is for work that nobody waits for: about 2 min.
+// compactPatience is for background work: about 2 min.
 func compactPatience() patience {
 	return patience{tries: 8, least: minRetry, most: 20 * time.Second, throttled: 5 * time.Second}
 }
@@ -48,12 +48,12 @@ type StoreRetriedEvent struct {
 	Err   error
 }
 
-// patientStore makes the calls that readers and compaction depend on again while the store fails for now: only that call,
-// so that nothing that came already is asked for again. What is not [objstore.Retriable] is returned immediately, and
-// so is the end of the context. Uploads in parts are begun again, but what fails later is their user's to do over.
+// patientStore retries the calls of readers and compaction while the store fails temporarily. Each call is retried alone,
+// so that nothing that arrived is requested again. Errors that are not [objstore.Retriable] are returned immediately, and
+// so is the end of the context. Starting an upload in parts is retried; its later failures are for the caller.
 //
-// When the store throttles one call, no other one begins before that one's pause is over: a crowd of readers that
-// continues would keep the store where it is. It is safe for concurrent use.
+// When the store throttles one call, no other call begins before that one's pause is over: a crowd of readers that
+// continues would keep the store overloaded. It is safe for concurrent use.
 type patientStore struct {
 	objstore.Store
 	patience patience
@@ -67,7 +67,7 @@ func newPatientStore(s objstore.Store, p patience, retried func(StoreRetriedEven
 	return &patientStore{Store: s, patience: p, retried: retried}
 }
 
-// Get is of [objstore.Store], as all that follow.
+// Get implements [objstore.Store], as do all methods that follow.
 func (s *patientStore) Get(ctx context.Context, key string) (b []byte, err error) {
 	err = s.do(ctx, objstore.OpGet, key, func() error { b, err = s.Store.Get(ctx, key); return err })
 	return b, err
@@ -95,7 +95,7 @@ func (s *patientStore) Create(ctx context.Context, key string) (u objstore.Uploa
 	return u, err
 }
 
-// do makes a call until it succeeds, fails permanently, or the patience or the context is at its end.
+// do makes a call until it succeeds, fails permanently, or the patience or the context ends.
 func (s *patientStore) do(ctx context.Context, op objstore.Op, key string, call func() error) error {
 	for try := 0; ; try++ {
 		if err := s.waitForStore(ctx); err != nil {
@@ -118,7 +118,7 @@ func (s *patientStore) do(ctx context.Context, op objstore.Op, key string, call 
 	}
 }
 
-// hold lets no call begin for a while.
+// hold delays all calls for a while.
 func (s *patientStore) hold(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

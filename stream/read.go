@@ -22,9 +22,9 @@ var (
 )
 
 const (
-	// readResets is how often a read begins anew because the objects have changed under it (BC-5).
+	// readResets is how often a read starts again because the objects have changed under it (BC-5).
 	readResets = 2
-	// sweepInterval is how often what nobody uses is looked for, while there is anything.
+	// sweepInterval is how often unused entries are swept, while there are any.
 	sweepInterval = 10 * time.Second
 )
 
@@ -46,7 +46,7 @@ type readerOptions struct {
 //	read -> [ head ........................ ][ tail ............... ]
 //
 // Its memory is bounded by the configured caches, and by as much again for units that reads are waiting for. It is safe
-// for concurrent use. Its goroutines are one for each request under way.
+// for concurrent use. It has one goroutine for each request in flight.
 type objectReader struct {
 	readerOptions
 	cancel  context.CancelFunc
@@ -54,7 +54,7 @@ type objectReader struct {
 	blocks  *blockCache
 	readers *readerPool
 	demand  *budget.Budget // bytes of units that reads wait for
-	// small is the size up to which an object is read whole when its index is wanted: that is one request, not two.
+	// small is the size up to which an object is read whole when its index is wanted: one request instead of two.
 	small int64
 
 	running sync.WaitGroup // reads and loads
@@ -62,7 +62,7 @@ type objectReader struct {
 	mu struct {
 		sync.Mutex
 		closed bool
-		sweep  *time.Timer // nil while there is nothing to look for
+		sweep  *time.Timer // nil while there is nothing to sweep
 	}
 }
 
@@ -79,7 +79,7 @@ func newObjectReader(options readerOptions) *objectReader {
 	return o
 }
 
-// load reads the index of an object, and of a small one all the rest with it.
+// load reads the index of an object, and the whole of a small one.
 func (o *objectReader) load(ctx context.Context, r catalog.ObjectRange) (objectLayout, error) {
 	if r.Attributes.IsComposite() || r.Size > o.small || r.Size < FooterSize {
 		return loadLayout(ctx, o.data, o.namespace, r.Object, r.Size, r.Attributes)
@@ -120,10 +120,10 @@ func (o *objectReader) close() {
 	o.running.Wait()
 }
 
-// read returns the records of a stream from the one that holds start on, up to end and up to maxBytes of payload, though
-// the first one always. The caller has made sure that start is below end and that the range lies between the stream's
-// start and its confirm offset. With fast it returns what is in memory, and [ErrWouldBlock] if that is nothing. The result
-// is whole records without a gap, never empty. It is shared: nothing in it may change.
+// read returns the records of a stream from the one that holds start on, up to end and up to maxBytes of payload, but
+// always the first one. The caller has made sure that start is below end and that the range lies between the stream's
+// start and its confirm offset. With fast it returns what is in memory, and [ErrWouldBlock] if that is nothing. The
+// result is whole records without a gap, never empty. It is shared and must not be changed.
 //
 // Temporary failures of a store are retried for about 20 s, each request individually.
 //
@@ -137,7 +137,7 @@ func (o *objectReader) read(
 	}
 	defer o.running.Done()
 	records, err := o.readJoined(ctx, id, start, end, maxBytes, fast)
-	if errors.Is(err, ErrNotContinuous) { // a commit or an eviction may have moved data between the two looks
+	if errors.Is(err, ErrNotContinuous) { // a commit or an eviction may have moved data between the two lookups
 		records, err = o.readJoined(ctx, id, start, end, maxBytes, fast)
 	}
 	if err != nil && ctx.Err() == nil && o.isClosed() {
@@ -163,7 +163,7 @@ func (o *objectReader) isClosed() bool {
 	return o.mu.closed
 }
 
-// readJoined reads the tail from the log cache, and what is before it from the objects. The log cache is looked at first:
+// readJoined reads the tail from the log cache, and everything before it from the objects. The log cache is read first:
 // what is no longer in it is in the catalog's view by then (RD-1).
 func (o *objectReader) readJoined(
 	ctx context.Context, id catalog.StreamID, start, end int64, maxBytes int, fast bool,
@@ -183,13 +183,13 @@ func (o *objectReader) readJoined(
 	return join(head, tail, maxBytes)
 }
 
-// join returns the head followed by as much of the tail as fits behind it into maxBytes (RD-2). A head that stops before
-// the tail is returned alone.
+// join returns the head followed by as much of the tail as fits into maxBytes (RD-2). A head that stops before the tail
+// is returned alone.
 func join(head, tail []Record, maxBytes int) ([]Record, error) {
 	last, next := head[len(head)-1], tail[0]
 	switch {
 	case last.End() < next.Base:
-		return head, nil // a limit, or what is in memory, ended there
+		return head, nil // a limit, or the end of what is in memory
 	case last.End() > next.Base:
 		return nil, &NotContinuousError{
 			last.Stream, next.Base, fmt.Sprintf("an object has [%d, %d), the log cache continues at %d", last.Base, last.End(), next.Base),
@@ -221,7 +221,7 @@ func (o *objectReader) readObjects(
 		case err == nil:
 			o.keep(s)
 			return records, nil
-		case len(records) > 0: // what is before the error is good; a later read meets the error first
+		case len(records) > 0: // records before the error are good; a later read meets the error first
 			s.drop(o.blocks)
 			return records, nil
 		case try == readResets || !moved:
@@ -236,7 +236,7 @@ func (o *objectReader) readObjects(
 	}
 }
 
-// readUnits is one try. Records come together with an error if the error is met behind them.
+// readUnits is one try. Records are returned together with an error that comes after them.
 func (o *objectReader) readUnits(
 	ctx context.Context, s *seqReader, start, end int64, maxBytes int,
 ) ([]Record, error) {
@@ -274,7 +274,7 @@ func (o *objectReader) readUnits(
 	return c.found, err
 }
 
-// nothingAt says why no object holds an offset: the stream was trimmed, or is gone, or this is a defect.
+// nothingAt returns why no object holds an offset: the stream was trimmed, or is gone, or this is a bug.
 func (o *objectReader) nothingAt(id catalog.StreamID, start int64) error {
 	st, exists := o.catalog.View().Stream(id)
 	switch {
@@ -286,14 +286,14 @@ func (o *objectReader) nothingAt(id catalog.StreamID, start int64) error {
 	return &NotContinuousError{id, start, fmt.Sprintf("metadata have objects for [%d, %d)", st.Start, st.End)}
 }
 
-// readInMemory reads what needs no request (RD-3).
+// readInMemory reads without any request (RD-3).
 func (o *objectReader) readInMemory(
 	ctx context.Context, s *seqReader, start, end int64, maxBytes int,
 ) ([]Record, error) {
 	n, err := s.plan(ctx, o, start, end, maxBytes, lookInMemory)
 	if err != nil {
 		s.drop(o.blocks)
-		return nil, ErrWouldBlock // a read that may ask will find out what it is
+		return nil, ErrWouldBlock // a read that may wait will find the cause
 	}
 	c := collector{next: start, end: end, left: int64(maxBytes)}
 	for i := range n {
@@ -318,7 +318,7 @@ func (o *objectReader) readInMemory(
 	return c.found, nil
 }
 
-// putBack keeps a reader that found nothing, if it was one before.
+// putBack keeps a reader that found nothing, if it is not new.
 func (o *objectReader) putBack(s *seqReader) {
 	if s.reads > 0 {
 		o.keep(s)
@@ -340,7 +340,7 @@ func (o *objectReader) keep(s *seqReader) {
 	}
 }
 
-// sweep gives up what nobody has used for a while, and comes again while anything is left.
+// sweep drops what nobody has used for a while, and reschedules itself while anything is left.
 func (o *objectReader) sweep() {
 	now := time.Now()
 	expired, readers := o.readers.expire(now)
@@ -357,7 +357,7 @@ func (o *objectReader) sweep() {
 	o.mu.sweep.Reset(sweepInterval)
 }
 
-// collector gathers the records of a read from one unit after the other.
+// collector gathers the records of a read from successive units.
 type collector struct {
 	next, end int64 // offsets: where the records continue, and where the read ends
 	left      int64 // bytes of payload

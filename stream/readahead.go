@@ -8,24 +8,24 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// seqReader is a reader of a stream that may continue where it stopped (BC-3): the units from there on, of which the
-// first ones are loaded or loading. It is for one goroutine at a time.
+// seqReader is a reader of a stream that may continue where it stopped (BC-3): the units from there on, the first of
+// which are loaded or loading. It is for one goroutine at a time.
 //
 //	held[0] ... held[n-1] | the units of the window that nobody loads for it yet
 //
-// Between two reads it holds only what is loading: what is loaded may be evicted, and the next read loads it again.
+// Between two reads it holds only units that are loading: loaded ones may be evicted, and the next read loads them again.
 type seqReader struct {
 	readWindow
-	held []*unit // of the first len(held) of the window's units; nil for those that were loaded and given back
-	// next is where the read ended; the one that begins there takes the reader over.
+	held []*unit // the first len(held) of the window's units; nil for those that were loaded and released
+	// next is where the last read ended; a read that begins there takes over the reader.
 	next int64
-	// reads counts the reads that found something. There is no readahead before one has gone on where another stopped: the
-	// probes of a search read nothing ahead.
+	// reads counts the reads that found something. Readahead begins only after one has continued where another stopped:
+	// the probes of a search read nothing ahead.
 	reads int
-	// size is how many bytes are read ahead (BC-6); not before cool.
+	// size is how many bytes are read ahead (BC-6), but none before cool.
 	size int64
 	cool time.Time
-	idle time.Time // since when it is not used
+	idle time.Time // unused since
 }
 
 func newSeqReader(id catalog.StreamID, start, size int64) *seqReader {
@@ -70,8 +70,8 @@ func (s *seqReader) hold(c *blockCache, n int) {
 	}
 }
 
-// wait returns the i-th unit, which is held, once it is loaded. If a load fails that was begun before the cache had begun
-// the given number of them, so that others wanted it first, it is tried anew (BC-8).
+// wait returns the i-th unit, which is held, once it is loaded. A failed load is retried if it is older than the given
+// number of loads, that is, if others had begun it (BC-8).
 func (s *seqReader) wait(ctx context.Context, c *blockCache, i int, begun int64) (*unit, error) {
 	for {
 		u := s.held[i]
@@ -86,7 +86,8 @@ func (s *seqReader) wait(ctx context.Context, c *blockCache, i int, begun int64)
 	}
 }
 
-// inMemory returns the i-th unit, of which all before are held, if it is there or on its way for this reader; otherwise nil.
+// inMemory returns the i-th unit, given that all before it are held, if it is loaded or being loaded for this reader;
+// otherwise nil.
 func (s *seqReader) inMemory(c *blockCache, i int) *unit {
 	if i < len(s.held) && s.held[i] != nil {
 		return s.held[i]
@@ -102,7 +103,7 @@ func (s *seqReader) inMemory(c *blockCache, i int) *unit {
 	return u
 }
 
-// rest gives back what is loaded, between two reads.
+// rest releases loaded units between two reads.
 func (s *seqReader) rest(c *blockCache) {
 	for i, u := range s.held {
 		if u != nil && !u.isPending() {
@@ -112,8 +113,8 @@ func (s *seqReader) rest(c *blockCache) {
 	}
 }
 
-// grow makes the readahead larger if the read has to wait for one of the first n units (BC-6): by each unit that is in
-// flight, or by a step if that is more, so that it doubles until the reader waits no more.
+// grow enlarges the readahead if the read has to wait for one of the first n units (BC-6): by each unit that is in
+// flight, or by a step if that is more, so that it doubles until the reader no longer waits.
 func (s *seqReader) grow(cfg Config, n int) {
 	if !slices.ContainsFunc(s.held[:n], (*unit).isPending) {
 		return
@@ -125,7 +126,7 @@ func (s *seqReader) grow(cfg Config, n int) {
 	}
 }
 
-// missingBytes is the size of the first n units that are not held yet.
+// missingBytes returns the size of those of the first n units that are not held yet.
 func (s *seqReader) missingBytes(n int) int64 {
 	size := int64(0)
 	for i, u := range s.units[:n] {
@@ -136,8 +137,8 @@ func (s *seqReader) missingBytes(n int) int64 {
 	return size
 }
 
-// readAhead begins to load what comes after the first n units (BC-6): if less than half of the readahead is there, and what
-// is in flight besides leaves room for a whole range GET, or for half of the readahead if that is less.
+// readAhead begins to load the units after the first n (BC-6), if less than half of the readahead is there, and if what
+// is in flight leaves room for a whole range GET, or for half of the readahead if that is less.
 func (s *seqReader) readAhead(ctx context.Context, o *objectReader, n int, now time.Time) {
 	if s.reads == 0 || now.Before(s.cool) {
 		return
@@ -158,7 +159,7 @@ func (s *seqReader) readAhead(ctx context.Context, o *objectReader, n int, now t
 	for ; ahead < s.size; count++ {
 		if count == len(s.units) {
 			if found, err := s.more(ctx, o, lookAhead); err != nil || !found {
-				break // a read will meet the error, if it still is one
+				break // a read will meet the error, if it persists
 			}
 		}
 		ahead += int64(s.units[count].entry.Size)
@@ -166,18 +167,17 @@ func (s *seqReader) readAhead(ctx context.Context, o *objectReader, n int, now t
 	s.hold(o.blocks, count)
 }
 
-// lookAhead begins to load the index of the object that comes after those that were looked into, so that it is there when
-// the reader comes to it.
+// lookAhead begins to load the index of the next object, so that it is there when the reader gets to it.
 func (s *seqReader) lookAhead(o *objectReader) {
 	if len(s.objects) == 0 && s.ask(o.catalog.View()) != nil {
-		return // a read will meet the error, if it still is one
+		return // a read will meet the error, if it persists
 	}
 	if len(s.objects) > 0 {
 		o.indexes.prefetch(s.objects[0])
 	}
 }
 
-// advance moves the reader to where a read ended, and gives back the units before it.
+// advance moves the reader to where a read ended, and releases the units before it.
 func (s *seqReader) advance(c *blockCache, next int64) {
 	n := 0
 	for n < len(s.held) && s.units[n].entry.End() <= next {
@@ -186,19 +186,19 @@ func (s *seqReader) advance(c *blockCache, next int64) {
 		}
 		n++
 	}
-	clear(s.held[:n]) // the units' bytes can go
+	clear(s.held[:n]) // frees the units' bytes
 	s.held, s.units, s.next = s.held[n:], s.units[n:], next
 	s.reads++
 }
 
-// reset gives everything back and begins anew at an offset: the objects have changed under the reader (BC-5).
+// reset releases everything and starts again at an offset: the objects have changed under the reader (BC-5).
 func (s *seqReader) reset(c *blockCache, start int64, cool time.Time) {
 	s.drop(c)
 	s.readWindow = readWindow{stream: s.stream, end: start, view: s.view}
 	s.next, s.cool = start, cool
 }
 
-// drop gives back all units.
+// drop releases all units.
 func (s *seqReader) drop(c *blockCache) {
 	for _, u := range s.held {
 		if u != nil {

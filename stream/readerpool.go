@@ -34,7 +34,7 @@ func newReaderPool() *readerPool {
 	return p
 }
 
-// take returns a reader that stopped at an offset, nil if there is none. It is the caller's now.
+// take returns a reader that stopped at an offset, nil if there is none. The caller owns it.
 func (p *readerPool) take(id catalog.StreamID, start int64) *seqReader {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,7 +45,7 @@ func (p *readerPool) take(id catalog.StreamID, start int64) *seqReader {
 	return p.removeLocked(there[len(there)-1])
 }
 
-// put keeps a reader for the read that continues where it stopped. It returns the one that had to make room, or nil.
+// put keeps a reader for the read that continues where it stopped. It returns the one that it displaced, or nil.
 func (p *readerPool) put(s *seqReader) (surplus *seqReader) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

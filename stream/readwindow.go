@@ -10,9 +10,10 @@ import (
 )
 
 const (
-	// windowObjects is how many objects a reader asks metadata for at once (BC-4).
+	// windowObjects is how many objects a reader requests from metadata at once (BC-4).
 	windowObjects = 4
-	// windowUnits is how many units of an object a reader looks up at once: it remembers no more than it soon needs.
+	// windowUnits is how many units of an object a reader looks up at once, so that it remembers no more than it needs
+	// soon.
 	windowUnits = 128
 )
 
@@ -33,7 +34,7 @@ func (e *NotContinuousError) Error() string {
 // Is matches [ErrNotContinuous].
 func (e *NotContinuousError) Is(target error) bool { return target == ErrNotContinuous }
 
-// howToLook says what looking for units may cost.
+// howToLook limits the cost of looking for units.
 type howToLook uint8
 
 const (
@@ -42,9 +43,9 @@ const (
 	lookInMemory                  // only what is in memory
 )
 
-// readWindow is where the records of a stream are from an offset on: units in the order of their offsets, each beginning
-// where the last one ends. It finds them as they are needed, from the metadata view of that moment and the objects'
-// indexes. It is for one goroutine.
+// readWindow locates the records of a stream from an offset on: units in the order of their offsets, each beginning where
+// the last one ends. It finds them as they are needed, from the current metadata view and the objects' indexes. It is for
+// one goroutine.
 //
 //	      units, found                objects, not looked into
 //	[ unit ][ unit ][ unit ] | end  [ object ][ object ][ object ]
@@ -53,7 +54,7 @@ type readWindow struct {
 	units   []unitSource
 	end     int64 // where the last unit ends
 	objects []catalog.ObjectRange
-	view    uint64 // index of the newest view that was asked
+	view    uint64 // index of the newest view used
 }
 
 // more finds the next units, of one object. It reports false if there are none: no object holds the offset at the window's
@@ -91,7 +92,7 @@ func (w *readWindow) more(ctx context.Context, o *objectReader, how howToLook) (
 	return true, nil
 }
 
-// ask takes the next objects from a view (BC-4). None if the view has nothing at the window's end.
+// ask takes the next objects from a view (BC-4), or none if the view has nothing at the window's end.
 func (w *readWindow) ask(v catalog.View) error {
 	w.view = v.Index()
 	objects := v.Objects(w.stream, w.end, math.MaxInt64, windowObjects)
@@ -106,8 +107,8 @@ func (w *readWindow) ask(v catalog.View) error {
 	return nil
 }
 
-// unitsOf returns an object's units of a stream that cover [from, o.End), or the first windowUnits of them, for a range of
-// which metadata say that the object holds it.
+// unitsOf returns an object's units of a stream that cover [from, o.End), or the first windowUnits of them; according to
+// metadata the object holds that range.
 func unitsOf(l objectLayout, id catalog.StreamID, from int64, o catalog.ObjectRange) ([]unitSource, error) {
 	entries := l.entries
 	first := sort.Search(len(entries), func(i int) bool {

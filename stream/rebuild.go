@@ -146,7 +146,7 @@ func Rebuild(ctx context.Context, o RebuildOptions) (*Rebuilt, error) {
 	return b.made, b.stopped()
 }
 
-// rebuilder is a rebuild that runs.
+// rebuilder is a running rebuild.
 type rebuilder struct {
 	RebuildOptions
 	made          *Rebuilt
@@ -154,18 +154,18 @@ type rebuilder struct {
 	streams       map[catalog.StreamID]*foundStream
 	highestObject catalog.ObjectID
 	highestStream catalog.StreamID
-	refused       []RebuildFinding // that stop even with LeaveOut
+	refused       []RebuildFinding // those that stop even with LeaveOut
 }
 
 // foundObject is a data object as described by its index.
 type foundObject struct {
 	id         catalog.ObjectID
-	size       int64 // as metadata has it: of a composite what it links (CMP-4)
+	size       int64 // as in metadata: of a composite the size of what it links (CMP-4)
 	putMs      int64
 	composite  bool
 	components []catalog.ObjectID
 	runs       []*foundRun
-	linked     bool // by a composite that is used
+	linked     bool // by a composite in use
 }
 
 // foundRun is a run of one stream's records in an object.
@@ -174,8 +174,8 @@ type foundRun struct {
 	stream     catalog.StreamID
 	start, end int64
 	size       int64
-	last       IndexEntry       // the one that the run ends with
-	holder     catalog.ObjectID // whose bytes its position counts
+	last       IndexEntry       // the last entry of the run
+	holder     catalog.ObjectID // the object that its position refers to
 	used       bool
 }
 
@@ -183,17 +183,17 @@ type foundRun struct {
 type foundStream struct {
 	id    catalog.StreamID
 	runs  []*foundRun // by start, then by object
-	ends  []int64     // of all runs that were found, rising
-	log   *foundLog   // records that are in a log and may not be in an object; nil: none
+	ends  []int64     // of all runs that were found, ascending
+	log   *foundLog   // records that are in a log and may not be in an object; nil if there are none
 	epoch int64       // of the newest record in an object, -1 if there is none
-	// dropped is the epoch of records in a log that are left out.
+	// dropped is the epoch of logged records that are left out.
 	dropped int64
 
-	// What was chosen: objects hold the records from start to end.
+	// The choice: objects hold the records from start to end.
 	start, end int64
 }
 
-// stream returns what is known of a stream, which may be nothing so far.
+// stream returns the entry of a stream, creating an empty one if necessary.
 func (b *rebuilder) stream(id catalog.StreamID) *foundStream {
 	s := b.streams[id]
 	if s == nil {
@@ -221,7 +221,7 @@ func findNode(id catalog.NodeID, key string) RebuildFinding {
 	return RebuildFinding{Stream: -1, Object: catalog.NoObject, Node: id, Key: key}
 }
 
-// damage notes an error that says something about an object, and returns others. What it is about is left out then.
+// damage records an error that describes a fault of an object, which is then left out, and returns any other.
 func (b *rebuilder) damage(f RebuildFinding, err error) error {
 	var version *VersionError
 	var key *UnknownKeyError
@@ -239,14 +239,14 @@ func (b *rebuilder) damage(f RebuildFinding, err error) error {
 	return err
 }
 
-// refuse notes a key that [Open] refuses, whatever is rebuilt.
+// refuse records a key that [Open] refuses, whatever is rebuilt.
 func (b *rebuilder) refuse(f RebuildFinding, err error) {
 	f.Stops = true
 	b.find(f, "%v; the node does not start while it is there: move it out of the bucket", err)
 	b.refused = append(b.refused, b.made.Findings[len(b.made.Findings)-1])
 }
 
-// stopped is the error of what keeps the rebuild from being used.
+// stopped returns the error of everything that makes the rebuild unusable.
 func (b *rebuilder) stopped() error {
 	e := &RebuildError{Findings: b.refused}
 	if !b.LeaveOut {

@@ -7,20 +7,20 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// chain is runs of one stream of which each begins where the one before it ends, from start to end.
+// chain is a sequence of runs of one stream, each beginning where the one before it ends, from start to end.
 type chain struct {
 	runs       []*foundRun
 	start, end int64
 }
 
-// banned are objects that are not to be used.
+// banned are objects that must not be used.
 type banned map[catalog.ObjectID]bool
 
 // goesOn reports whether the stream's log has records of its newest epoch: an earlier epoch's are in objects.
 func (s *foundStream) goesOn() bool { return s.log != nil && s.log.epoch >= s.epoch }
 
-// accepts reports whether objects may hold the stream up to an offset: to the end of all, or to where the log continues
-// with a record.
+// accepts reports whether objects may hold the stream up to an offset: to the end of all, or to a record with which the
+// log continues.
 func (s *foundStream) accepts(end, last int64) bool {
 	if !s.goesOn() || last > s.log.to {
 		return end == last
@@ -29,8 +29,8 @@ func (s *foundStream) accepts(end, last int64) bool {
 }
 
 // chain finds the runs that reach down furthest from where the stream ends, or where its log continues. Every chain of
-// runs that was in the metadata is one of those looked at, so none of its records is lost. Of several the one with the
-// most in objects is taken, and of runs with the same records those of the newest object. ok is false if there is none.
+// runs that metadata had is among the candidates, so none of its records is lost. Of several the one with the most in
+// objects is taken, and of runs with the same records those of the newest object. ok is false if there is none.
 //
 //	runs      |--- 3 ---|--- 4 ---|
 //	               |- 9, without a dead head -|--- 7 ---|
@@ -67,7 +67,7 @@ func (s *foundStream) chain(without banned) (best chain, ok bool) {
 	return best, ok
 }
 
-// choice is which runs are used of all streams.
+// choice records which runs are used of all streams.
 type choice struct {
 	streams []*foundStream
 	chains  map[catalog.StreamID]chain
@@ -122,8 +122,8 @@ func (c *choice) split(o *foundObject) (used, unused []*foundRun) {
 	return used, unused
 }
 
-// settle looks for objects of which only a part is used, and has others used in their place where every stream reaches as far
-// down as before: metadata cannot have a part of an object. What stays must be copied.
+// settle looks for objects of which only a part is used, and replaces them where every stream still reaches as far down
+// as before: metadata cannot have a part of an object. Those that remain must be copied.
 func (c *choice) settle(objects []*foundObject, find func(catalog.StreamID) *foundStream) {
 	const rounds = 8
 	for range rounds {
@@ -149,7 +149,7 @@ func (c *choice) settle(objects []*foundObject, find func(catalog.StreamID) *fou
 	}
 }
 
-// avoid has objects not used, if that costs no stream anything.
+// avoid stops using objects, if that costs no stream anything.
 func (c *choice) avoid(objects banned, find func(catalog.StreamID) *foundStream) bool {
 	without := maps.Clone(c.without)
 	maps.Copy(without, objects)

@@ -7,7 +7,7 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// choose decides which objects hold which records, and makes the metadata of it.
+// choose decides which objects hold which records, and builds the metadata.
 func (b *rebuilder) choose() {
 	streams := b.sortedStreams()
 	b.leaveUnclear(streams)
@@ -33,8 +33,8 @@ func (b *rebuilder) choose() {
 	}
 }
 
-// takeStream makes the row of a stream. One whose log continues is open where that log is, so that recovery takes its
-// records.
+// takeStream adds the row of a stream. One that continues in a log is left open on that log's node, so that recovery
+// takes its records.
 func (b *rebuilder) takeStream(s *foundStream, chosen chain) {
 	s.start, s.end = chosen.start, chosen.end
 	row := catalog.Stream{ID: s.id, Epoch: max(s.epoch, s.dropped), Start: s.start, End: s.end, Node: b.Node}
@@ -54,16 +54,16 @@ func (b *rebuilder) takeStream(s *foundStream, chosen chain) {
 	b.made.Streams = append(b.made.Streams, row)
 }
 
-// leaveUnclear looks for streams whose log continues behind a gap that is one of two things: records that were trimmed,
-// or ones that were never acknowledged, and then those behind it were not either. To leave out what is unclear is to
-// leave those out.
+// leaveUnclear looks for streams whose log continues after an ambiguous gap: either records that were trimmed, or ones
+// that were never acknowledged, in which case those after it were not either. Leaving out what is unclear means leaving
+// those out.
 func (b *rebuilder) leaveUnclear(streams []*foundStream) {
 	for _, s := range streams {
 		if !s.goesOn() || s.log.proved || len(s.runs) == 0 {
 			continue
 		}
 		if chosen, _ := s.chain(nil); len(chosen.runs) > 0 {
-			continue // what an object holds was acknowledged, and all before it
+			continue // what an object holds was acknowledged, and so was everything before it
 		}
 		f := findStream(s.id)
 		f.Stops = true
@@ -74,7 +74,7 @@ func (b *rebuilder) leaveUnclear(streams []*foundStream) {
 	}
 }
 
-// takeObject makes the row of an object that is used, or of the copy of what is used of it.
+// takeObject adds the row of an object that is used, or of the copy of its used part.
 func (b *rebuilder) takeObject(c *choice, o *foundObject) {
 	used, unused := c.split(o)
 	if len(used) == 0 {
@@ -117,7 +117,7 @@ func (r *foundRun) asRange() catalog.Range {
 	return catalog.Range{Stream: r.stream, Epoch: -1, Start: r.start, End: r.end, Size: r.size}
 }
 
-// sortReplaced finds the objects that are not used: whether all of their records are held elsewhere, or lie below a gap.
+// sortReplaced classifies the objects that are not used: all of their records are held elsewhere, or lie below a gap.
 func (b *rebuilder) sortReplaced(c *choice) {
 	copied := map[catalog.ObjectID]bool{}
 	for _, one := range b.made.Copies {
@@ -138,7 +138,7 @@ func (b *rebuilder) sortReplaced(c *choice) {
 	}
 }
 
-// tell notes what the operator should know about the streams.
+// tell records findings about the streams for the operator.
 func (b *rebuilder) tell() {
 	for _, s := range b.sortedStreams() {
 		below, first := 0, int64(-1)

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// foundLog is the records of a stream's newest epoch in the log of a node, from from to to without a gap.
+// foundLog describes the records of a stream's newest epoch in the log of a node, from from to to without a gap.
 type foundLog struct {
 	node     catalog.NodeID
 	epoch    int64
@@ -22,17 +22,17 @@ type foundLog struct {
 	bytes    int64
 	// torn are ends of the stream's runs that lie inside a record: recovery cannot continue there.
 	torn map[int64]bool
-	// broken reports that a record is missing at to, so that what comes behind is lost.
+	// broken reports that a record is missing at to, so that everything after it is lost.
 	broken bool
-	// salvaged reports that the log is damaged somewhere, and its records are copied into objects.
+	// salvaged reports that the log is damaged somewhere, and that its records are copied into objects.
 	salvaged bool
-	// proved reports that no record of an earlier object of the log can be missing before from. Otherwise the objects that
-	// are there may be ones that were sent together with the first of the epoch, which never arrived: nothing of them was
-	// acknowledged then.
+	// proved reports that no record of an earlier object of the log can be missing before from. Otherwise the objects
+	// that exist may have been sent together with the first of the epoch, which never arrived: then nothing in them was
+	// acknowledged.
 	proved bool
 }
 
-// walKeyOf takes the key of a log's object apart, of any cluster. found is false for keys of anything else.
+// walKeyOf parses the key of a log's object, of any cluster. found is false for keys of anything else.
 func walKeyOf(key string) (prefix WALPrefix, found bool, err error) {
 	parts := strings.Split(key, "/")
 	if len(parts) < 3 {
@@ -50,7 +50,7 @@ func walKeyOf(key string) (prefix WALPrefix, found bool, err error) {
 	return prefix, true, nil
 }
 
-// readLogs finds the logs of all nodes of the cluster, and what of them was not drained.
+// readLogs finds the logs of all nodes of the cluster, and which parts were not drained.
 func (b *rebuilder) readLogs(ctx context.Context) error {
 	logs := map[WALPrefix][]objstore.Info{}
 	clusters := map[string]int{}
@@ -84,7 +84,7 @@ func (b *rebuilder) readLogs(ctx context.Context) error {
 	return nil
 }
 
-// pickCluster decides whose logs are read.
+// pickCluster decides which cluster's logs are read.
 func (b *rebuilder) pickCluster(clusters map[string]int) error {
 	names := slices.Sorted(maps.Keys(clusters))
 	if b.made.Cluster == "" {
@@ -112,13 +112,13 @@ type nodeLog struct {
 	surveys map[int64]*walSurvey // by the epoch in the key
 	highest int64                // window of any object, or -Window
 	bad     bool                 // it cannot be recovered
-	lost    int64                // records behind damage
+	lost    int64                // records after damage
 	run     []walObject          // that were read
 	trim    int64
 	streams map[catalog.StreamID]*foundLog
 }
 
-// readLog reads what a node's log shows: the epochs, where the log of the newest begins, and the records in it that are
+// readLog determines what a node's log shows: the epochs, where the log of the newest begins, and its records that are
 // not trimmed.
 func (b *rebuilder) readLog(ctx context.Context, prefix WALPrefix, listed []objstore.Info) error {
 	l := &nodeLog{
@@ -128,7 +128,7 @@ func (b *rebuilder) readLog(ctx context.Context, prefix WALPrefix, listed []objs
 	if err := l.readHeaders(ctx, listed); err != nil {
 		return err
 	}
-	l.state.WALStart = l.highest + Window // clean: nothing to recover
+	l.state.WALStart = l.highest + Window // closed cleanly: nothing to recover
 	if err := l.readNewest(ctx); err != nil {
 		return err
 	}
@@ -139,8 +139,8 @@ func (b *rebuilder) readLog(ctx context.Context, prefix WALPrefix, listed []objs
 	return nil
 }
 
-// salvage treats a log that cannot be recovered as one that was closed cleanly. What can be read of it, and
-// continues where objects end, is copied.
+// salvage treats a log that cannot be recovered as one that was closed cleanly. What can be read of it and continues
+// where objects end is copied.
 func (l *nodeLog) salvage() {
 	records, bytes := int64(0), int64(0)
 	for _, found := range l.streams {
@@ -198,11 +198,11 @@ func (l *nodeLog) readNewest(ctx context.Context) error {
 	}
 	epoch := slices.Max(slices.Collect(maps.Keys(l.surveys)))
 	s := l.surveys[epoch]
-	if fence, fenced := s.fence(); fenced { // what stands above it is dead, and is kept as long as it
+	if fence, fenced := s.fence(); fenced { // objects above it are dead, and are kept as long as it is
 		maps.DeleteFunc(s.own, func(window int64, _ walObject) bool { return window > fence.header.Start })
 	}
 	if len(s.own) == 0 {
-		return nil // nothing was acknowledged in it, or all of it was drained
+		return nil // nothing was acknowledged in it, or everything was drained
 	}
 	lowest := slices.Min(slices.Collect(maps.Keys(s.own)))
 	start, proved := lowest, lowest == 0
@@ -248,9 +248,9 @@ func (l *nodeLog) readNewest(ctx context.Context) error {
 	return l.readRecords(ctx, proved)
 }
 
-// proveStart says whether marks prove that a log of which nothing is trimmed was acknowledged from its lowest object on. If that one
-// has a mark itself one below it was acknowledged and is gone. Then the log is damaged, unless it was ended: what is left of one that
-// was recovered is removed, from its beginning on.
+// proveStart uses marks to check that a log of which nothing is trimmed was acknowledged from its lowest object on. If
+// that object has a mark itself, a lower one was acknowledged and is gone. Then the log is damaged, unless it was ended:
+// the remains of a recovered log are removed from the beginning.
 func (l *nodeLog) proveStart(ctx context.Context, t *walTakeover, s *walSurvey, lowest int64) (proved bool, err error) {
 	acked, says, err := readMark(ctx, l.WAL, s.own[lowest])
 	if err == nil && says {
@@ -266,8 +266,8 @@ func (l *nodeLog) proveStart(ctx context.Context, t *walTakeover, s *walSurvey, 
 	return says && acked > lowest, l.damage(findNode(l.prefix.Node, l.prefix.String()), err)
 }
 
-// startOf is where the log of an epoch begins, as the fence tells by which it ended the one before it (3.6). A fence of any
-// other epoch does not tell: that one may have opened a log of its own behind it, and have closed it in order.
+// startOf returns where the log of an epoch begins, according to the fence with which it ended the previous one (3.6). A
+// fence of any other epoch does not show that: that one may have opened a log of its own after it and closed it cleanly.
 func (l *nodeLog) startOf(epoch int64) (start int64, known bool) {
 	before := int64(-1)
 	for older := range l.surveys {
@@ -285,7 +285,7 @@ func (l *nodeLog) startOf(epoch int64) (start int64, known bool) {
 	return fence.header.Start + Window, true
 }
 
-// fence is the one that ended the epoch: the lowest that is not stale (WAL-13).
+// fence returns the fence that ended the epoch: the lowest one that is not stale (WAL-13).
 func (s *walSurvey) fence() (fence walObject, fenced bool) {
 	for _, window := range slices.Sorted(maps.Keys(s.fences)) {
 		if window > s.trim {
@@ -295,10 +295,10 @@ func (s *walSurvey) fence() (fence walObject, fenced bool) {
 	return walObject{}, false
 }
 
-// rebuildAhead is how much of a log is read ahead, in bytes.
+// rebuildAhead is how many bytes of a log are read ahead.
 const rebuildAhead = 64 << 20
 
-// readRecords reads the records of the log, one object after the other. An object that is damaged is passed over.
+// readRecords reads the records of the log, object by object. A damaged object is skipped.
 func (l *nodeLog) readRecords(ctx context.Context, proved bool) error {
 	reading := ""
 	err := readWALAhead(ctx, l.WAL, l.run, rebuildAhead, func(o walObject, data []byte) error {
@@ -327,7 +327,7 @@ func (l *nodeLog) readRecords(ctx context.Context, proved bool) error {
 	return l.damage(findNode(l.prefix.Node, reading), err)
 }
 
-// record takes a record of the log, in the order of the log.
+// record handles a record of the log, in the order of the log.
 func (l *nodeLog) record(key string, f Frame, proved bool) error {
 	r := f.Record
 	if err := r.CheckAppend(); err != nil {
@@ -335,7 +335,7 @@ func (l *nodeLog) record(key string, f Frame, proved bool) error {
 	}
 	found := l.streams[r.Stream]
 	switch {
-	case found == nil || r.Epoch > found.epoch: // what an earlier epoch had was committed when it ended
+	case found == nil || r.Epoch > found.epoch: // an earlier epoch's records were committed when it ended
 		found = &foundLog{node: l.prefix.Node, epoch: r.Epoch, from: r.Base, to: r.Base, torn: map[int64]bool{}, proved: proved}
 		l.streams[r.Stream] = found
 		if s := l.stream(r.Stream); s.log == nil || s.log.epoch < r.Epoch {

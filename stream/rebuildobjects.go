@@ -65,7 +65,7 @@ func isDataKey(key string) bool {
 	return err == nil
 }
 
-// readBatch reads a few objects at once. Those that are damaged are noted, and are no objects any more.
+// readBatch reads a few objects at once. Damaged ones are reported and dropped.
 func (b *rebuilder) readBatch(ctx context.Context, ids []catalog.ObjectID, sizes map[catalog.ObjectID]objstore.Info) error {
 	read, errs := make([]*foundObject, len(ids)), make([]error, len(ids))
 	err := parallel.Each(ctx, len(ids), rebuildReaders, func(i int) {
@@ -89,7 +89,7 @@ func (b *rebuilder) readBatch(ctx context.Context, ids []catalog.ObjectID, sizes
 	return nil
 }
 
-// readFoundObject reads the index of an object, whatever kind it is.
+// readFoundObject reads the index of an object of any kind.
 func readFoundObject(ctx context.Context, store objstore.Store, id catalog.ObjectID, info objstore.Info) (*foundObject, error) {
 	layout, size, err := readAnyLayout(ctx, store, id, info)
 	if err != nil {
@@ -111,8 +111,8 @@ func readFoundObject(ctx context.Context, store objstore.Store, id catalog.Objec
 	return o, nil
 }
 
-// readAnyLayout reads the end of an object to see what it is, and what more of it is needed. The size is the one that
-// metadata has.
+// readAnyLayout reads the end of an object to determine its kind, and whatever else is needed. The returned size is the
+// one in metadata.
 func readAnyLayout(
 	ctx context.Context, store objstore.Store, id catalog.ObjectID, info objstore.Info,
 ) (objectLayout, int64, error) {
@@ -143,8 +143,8 @@ func readAnyLayout(
 	return layout, info.Size, err
 }
 
-// dropBroken takes composites away that link an object which is not there. Removing a composite with what it links removes
-// that first (GC-1), so such a composite was being removed, or a component was lost.
+// dropBroken drops composites that link a missing object. Removing a composite with what it links removes the components
+// first (GC-1), so such a composite was being removed, or a component was lost.
 func (b *rebuilder) dropBroken(sizes map[catalog.ObjectID]objstore.Info) {
 	for _, o := range b.sortedObjects() {
 		missing := slices.IndexFunc(o.components, func(id catalog.ObjectID) bool {
@@ -163,7 +163,7 @@ func (b *rebuilder) dropBroken(sizes map[catalog.ObjectID]objstore.Info) {
 	}
 }
 
-// shareRuns gives each stream its runs.
+// shareRuns assigns runs to their streams.
 func (b *rebuilder) shareRuns() {
 	for _, o := range b.sortedObjects() {
 		for _, r := range o.runs {
@@ -195,7 +195,7 @@ func (b *rebuilder) drop(o *foundObject) {
 	}
 }
 
-// newest returns the run that ends last, of several the one of the newest object; nil if there is none.
+// newest returns the run that ends last, and of several the one of the newest object; nil if there is none.
 func (s *foundStream) newest() (last *foundRun) {
 	for _, r := range s.runs {
 		if last == nil || r.end > last.end || r.end == last.end && r.object.id > last.object.id {
@@ -205,8 +205,8 @@ func (s *foundStream) newest() (last *foundRun) {
 	return last
 }
 
-// readEpochs reads the epoch of each stream's newest record: that is the highest, since a later epoch continues where
-// an earlier one ended. An object whose blocks are damaged there is left out, and the next newest is asked.
+// readEpochs reads the epoch of each stream's newest record, which is the highest, since a later epoch continues where an
+// earlier one ended. If an object's blocks are damaged there it is left out, and the next newest is read.
 func (b *rebuilder) readEpochs(ctx context.Context) error {
 	left := b.sortedStreams()
 	for len(left) > 0 {

@@ -16,20 +16,20 @@ import (
 // WAL: their own keys follow. Nothing reads them. They stay until somebody drops them: [SalvagedLogs].
 const SalvagedPrefix = "tidemark-salvaged/"
 
-// salvagedLog is a log that is damaged: what can be read of it is copied.
+// salvagedLog is a damaged log whose readable records are copied.
 type salvagedLog struct {
 	prefix WALPrefix
 	keys   []string // of all its objects
 	run    []walObject
 	trim   int64
-	first  catalog.ObjectID // the objects that are made have this id and those that follow
+	first  catalog.ObjectID // the first id of the objects that are made
 	want   map[catalog.StreamID]salvagedRun
 }
 
-// salvagedRun is what is copied of a stream: records of an epoch, from from to to.
+// salvagedRun is a range of a stream to be copied: records of an epoch, from from to to.
 type salvagedRun struct{ epoch, from, to int64 }
 
-// salvageFrom has the records of a stream copied from the damaged log that they are in.
+// salvageFrom marks the records of a stream to be copied from the damaged log that holds them.
 func (b *rebuilder) salvageFrom(s *foundStream) {
 	for _, l := range b.made.salvaged {
 		if l.prefix.Node == s.log.node {
@@ -86,13 +86,13 @@ func (l *salvagedLog) keep(ctx context.Context, store objstore.Store) error {
 	return nil
 }
 
-// writeSalvaged makes an object of the wanted records in an object of a log, which are in their order there (WAL-4).
+// writeSalvaged writes an object with the wanted records of a log's object, in whose order they are (WAL-4).
 func (r *Rebuilt) writeSalvaged(
 	ctx context.Context, o RebuildOptions, key string, l *salvagedLog, from walObject, data []byte, id catalog.ObjectID,
 ) error {
 	h, frames, err := DecodeWALObject(from.key, data)
 	if err != nil || h != from.header {
-		return nil // it is what is damaged
+		return nil // this is the damaged object
 	}
 	var records []Record
 	for _, f := range frames {
@@ -125,7 +125,7 @@ func (r *Rebuilt) writeSalvaged(
 	return nil
 }
 
-// addSalvaged makes an object part of the metadata.
+// addSalvaged adds an object to the metadata.
 func (r *Rebuilt) addSalvaged(id catalog.ObjectID, size int64, runs []catalog.Range, node catalog.NodeID) {
 	now := time.Now().UnixMilli()
 	if len(runs) == 1 {

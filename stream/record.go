@@ -23,7 +23,7 @@ const (
 	RecordHeaderSize = 33
 )
 
-// Record is one append of one stream: Count rows from Base on, as bytes that the stream does not look into.
+// Record is one append of one stream: Count rows from Base on, as bytes that the stream does not interpret.
 type Record struct {
 	Stream catalog.StreamID // -1 only in a sentinel
 	Epoch  int64            // the stream's epoch under which it was appended

@@ -11,8 +11,8 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// SalvagedLog is what [Rebuilt.Write] kept of a node's damaged log. Nothing needs it: what could be read of it is in
-// objects. It is kept for whoever can read more of it, and costs only its space.
+// SalvagedLog is what [Rebuilt.Write] kept of a node's damaged log. Nothing needs it: its readable records are in
+// objects. It is kept in case more of it can be read later, and costs only its space.
 type SalvagedLog struct {
 	// Prefix is what the keys of its objects begin with.
 	Prefix string
@@ -66,7 +66,7 @@ func (l SalvagedLog) Drop(ctx context.Context, store objstore.Store) error {
 	return deleteAll(ctx, store, l.keys)
 }
 
-// checkSalvaged reports what is kept of damaged logs of the cluster, and of such whose keys do not say.
+// checkSalvaged reports the kept objects of damaged logs of the cluster, and of those whose keys name none.
 func (c *checker) checkSalvaged(ctx context.Context) error {
 	logs, err := SalvagedLogs(ctx, c.WAL)
 	if err != nil {

@@ -26,16 +26,16 @@ type Stream struct {
 	// fetches ends those reads that are still running when the stream is closed.
 	fetches    context.Context
 	endFetches context.CancelFunc
-	// closing is held by the one call that closes the stream.
+	// closing is held by the call that closes the stream.
 	closing chan struct{}
 
 	mu struct {
 		sync.Mutex
-		refused              error // why nothing is appended any more: nil while the stream is open
-		closed               bool  // given up in the catalog
+		refused              error // why nothing is appended any more; nil while the stream is open
+		closed               bool  // released in the catalog
 		start, confirm, next int64
 		pending              []*Ack        // submitted and not acknowledged, in order
-		reads                int           // that are running
+		reads                int           // running ones
 		changed              chan struct{} // closed and replaced when pending or reads become empty
 		watchers             []*watcher    // never changed in place
 	}
@@ -101,7 +101,7 @@ func (s *Stream) Err() error {
 	return s.mu.refused
 }
 
-// notifyAndUnlock wakes those who watch.
+// notifyAndUnlock wakes the watchers.
 func (s *Stream) notifyAndUnlock() {
 	watchers := s.mu.watchers
 	s.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *Stream) notifyAndUnlock() {
 	}
 }
 
-// refuse ends appends. The first reason stays, but a failure comes before having been closed.
+// refuse ends appends. The first reason stays, but a failure replaces having been closed.
 func (s *Stream) refuse(err error) {
 	s.mu.Lock()
 	if s.mu.refused == nil || errors.Is(s.mu.refused, ErrClosed) && !s.mu.closed {
@@ -150,7 +150,7 @@ func (s *Stream) Trim(ctx context.Context, start int64) error {
 	return nil
 }
 
-// committedEnd is the offset behind the last row that objects hold.
+// committedEnd returns the offset behind the last row that objects hold.
 func (s *Stream) committedEnd() int64 {
 	row, _ := s.engine.options.Catalog.View().Stream(s.id)
 	return row.End
@@ -219,7 +219,7 @@ func (s *Stream) deleted() {
 	s.engine.forget(s)
 }
 
-// drain waits until nothing is in flight and nobody reads.
+// drain waits until nothing is in flight and no read is running.
 func (s *Stream) drain(ctx context.Context) error {
 	s.engine.wal.seal()
 	if err := s.await(ctx, func() bool { return len(s.mu.pending) == 0 }); err != nil {
@@ -233,7 +233,7 @@ func (s *Stream) drain(ctx context.Context) error {
 	return s.await(ctx, func() bool { return s.mu.reads == 0 })
 }
 
-// await waits for a condition on what the lock guards.
+// await waits for a condition on the locked state.
 func (s *Stream) await(ctx context.Context, done func() bool) error {
 	for {
 		s.mu.Lock()
@@ -250,7 +250,7 @@ func (s *Stream) await(ctx context.Context, done func() bool) error {
 	}
 }
 
-// changedLocked wakes those who await.
+// changedLocked wakes callers of await.
 func (s *Stream) changedLocked() {
 	close(s.mu.changed)
 	s.mu.changed = make(chan struct{})

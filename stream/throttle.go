@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// throttle bounds how many bytes a second pass through it, over all who share it. Time that nobody used is saved up to
-// one burst. It is safe for concurrent use.
+// throttle bounds how many bytes a second pass through it, in total for all users. Unused time is saved up to one burst.
+// It is safe for concurrent use.
 type throttle struct {
 	rate  float64 // bytes a second; 0 or less is no bound
 	burst time.Duration
 
 	mu   sync.Mutex
-	free time.Time // when everything let in so far has had its time
+	free time.Time // when everything admitted so far has had its time
 }
 
-// newThrottle returns a throttle of so many bytes a second; 0 or less lets everything pass.
+// newThrottle returns a throttle of that many bytes a second; 0 or less is no bound.
 func newThrottle(bytesPerSecond int64) *throttle {
 	return &throttle{rate: float64(bytesPerSecond), burst: time.Second}
 }
 
-// wait lets n bytes in and returns when they may pass, or with the context's error when that ends first; their time is
-// spent all the same.
+// wait admits n bytes and returns when they may pass, or with the context's error if that ends first; their time is spent
+// in either case.
 func (t *throttle) wait(ctx context.Context, n int64) error {
 	if t.rate <= 0 || n <= 0 {
 		return ctx.Err()

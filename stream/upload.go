@@ -18,8 +18,8 @@ const (
 	uploadBlocks = 4
 	// uploadWrites is how many objects are written at the same time.
 	uploadWrites = 4
-	// uploadTries bounds the tries of a write that fails with errors of no class, such as a multipart upload that the store
-	// has forgotten (F-58). What a store calls transient is tried for ever: the WAL keeps the data.
+	// uploadTries bounds the tries of a write that fails with unclassified errors, such as a multipart upload that the
+	// store has forgotten (F-58). Errors that the store calls transient are retried forever: the WAL keeps the data.
 	uploadTries = 10
 )
 
@@ -75,29 +75,30 @@ type uploaderOptions struct {
 	failed func(error)
 }
 
-// uploader brings sealed blocks of a log cache to the data bucket (section 5):
+// uploader uploads sealed blocks of a log cache to the data bucket (section 5):
 //
 //	plan, prepare --> write --> commit, wait until applied, release
 //	in seal order    overlap    in seal order (UP-2)
 //
-// Its goroutines are one that decides when blocks are sealed (UP-8), and one for each block under way.
+// It has one goroutine that decides when blocks are sealed (UP-8), and one for each block in progress.
 type uploader struct {
 	uploaderOptions
 	ctx    context.Context // ends everything
 	cancel context.CancelFunc
-	wake   chan struct{} // a forced upload was asked for
+	wake   chan struct{} // signals that a forced upload is wanted
 	rate   uploadRate
-	writes chan struct{} // a token for each object that is being written
+	writes chan struct{} // holds a token for each object that is being written
 	all    sync.WaitGroup
-	now    chan struct{} // closed: what need not be waited for
+	now    chan struct{} // a closed channel, for steps that need not wait
 
-	// Of the goroutine run: the newest block, and what says that the newest uploadBlocks are committed, oldest first.
+	// Owned by the goroutine run: the newest block, and channels that say that the newest uploadBlocks are committed,
+	// oldest first.
 	last  *uploadJob
 	under []<-chan struct{}
 
 	mu struct {
 		sync.Mutex
-		forced *forcedUpload // asked for, and not sealed yet
+		forced *forcedUpload // requested, and not sealed yet
 		err    error
 	}
 }
@@ -123,20 +124,20 @@ func newUploader(o uploaderOptions) *uploader {
 	return u
 }
 
-// close stops the uploader: what is not committed yet stays in the WAL. It returns when all goroutines have ended.
+// close stops the uploader: uncommitted records stay in the WAL. It returns when all goroutines have ended.
 func (u *uploader) close() {
 	u.cancel()
 	u.all.Wait()
 }
 
-// err is why no block is committed any more, nil if the uploader is well.
+// err returns why no block is committed any more, nil while the uploader works.
 func (u *uploader) err() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.mu.err
 }
 
-// fail stops the uploader for the first error. Its owner knows before anybody who waits for an upload.
+// fail stops the uploader with the first error. Its owner learns of it before anybody who waits for an upload.
 func (u *uploader) fail(err error) {
 	u.mu.Lock()
 	first := u.mu.err == nil
@@ -150,9 +151,9 @@ func (u *uploader) fail(err error) {
 	}
 }
 
-// force seals what the cache holds and waits until everything that was put before the call is committed. Calls within
-// uploadLinger are served by one seal (UP-8). The error is the uploader's or the context's; after a context error the upload
-// continues.
+// force seals the content of the cache and waits until everything that was put before the call is committed. Calls within
+// uploadLinger are served by one seal (UP-8). The error is the uploader's or the context's; after a context error the
+// upload continues.
 func (u *uploader) force(ctx context.Context) error {
 	restore := u.rate.lift()
 	defer restore()
@@ -163,7 +164,7 @@ func (u *uploader) force(ctx context.Context) error {
 	return u.await(ctx, f.committed)
 }
 
-// await waits until a channel is closed; it fails when the context ends first, or the uploader.
+// await waits until a channel is closed; it fails if the context or the uploader ends first.
 func (u *uploader) await(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case <-done:
@@ -180,7 +181,7 @@ func (u *uploader) await(ctx context.Context, done <-chan struct{}) error {
 	}
 }
 
-// ended is why nothing is uploaded any more.
+// ended returns why nothing is uploaded any more.
 func (u *uploader) ended() error {
 	if err := u.err(); err != nil {
 		return err
@@ -188,15 +189,15 @@ func (u *uploader) ended() error {
 	return ErrClosed
 }
 
-// kick asks for an upload that nobody waits for, because appends wait for room in the cache (LC-7). While blocks are under
-// way it does nothing: room will come from them.
+// kick starts an upload without a waiter, because appends wait for room in the cache (LC-7). While blocks are in progress
+// it does nothing: they will make room.
 func (u *uploader) kick() {
 	if !u.cache.isUploading() {
 		u.ask()
 	}
 }
 
-// ask joins the forced upload that is about to happen, or begins one.
+// ask joins the pending forced upload, or begins one.
 func (u *uploader) ask() *forcedUpload {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -210,7 +211,7 @@ func (u *uploader) ask() *forcedUpload {
 	return u.mu.forced
 }
 
-// takeForced returns the forced upload if its time has come; otherwise the time when it will, if there is one.
+// takeForced returns the forced upload if its time has come; otherwise when that will be, if there is one.
 func (u *uploader) takeForced(now time.Time) (f *forcedUpload, due time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -224,7 +225,7 @@ func (u *uploader) takeForced(now time.Time) (f *forcedUpload, due time.Time) {
 	return f, time.Time{}
 }
 
-// run uploads what is due, whenever something is.
+// run uploads whatever is due.
 func (u *uploader) run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

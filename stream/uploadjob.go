@@ -10,18 +10,19 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// uploadJob is a block under way. Its channels close when a step is done, and never if the uploader fails or ends before.
+// uploadJob is a block in progress. Its channels close when a step is done, and never if the uploader fails or ends
+// before.
 type uploadJob struct {
 	block *cacheBlock
 	begun time.Time
 
-	// What must come first: an earlier block's commit, so that not too many are under way; the block before it.
+	// Prerequisites: an earlier block's commit, so that not too many are in progress; the steps of the block before it.
 	mayBegin, mayPrepare, mayCommit <-chan struct{}
 
 	prepared, committed chan struct{}
 }
 
-// upload brings a block to the data bucket, however long that takes.
+// upload uploads a block to the data bucket, however long that takes.
 func (u *uploader) upload(j *uploadJob) {
 	age := j.begun.Sub(j.block.began)
 	if j.block.hurried || age < rateMinAge {
@@ -46,9 +47,9 @@ func (u *uploader) upload(j *uploadJob) {
 	})
 }
 
-// uploadRecords commits records that come from nowhere but the WAL: those of each stream in order. It returns when the
-// catalog's view has them. The error matches [ErrFenced] or [ErrEngineFailed], or is the context's or a
-// [*DiscontinuityError]; the uploader is not failed by it.
+// uploadRecords commits records that come from a log alone: those of each stream in order. It returns when the catalog's
+// view has them. The error matches [ErrFenced] or [ErrEngineFailed], or is the context's or a [*DiscontinuityError]; it
+// does not fail the uploader.
 func (u *uploader) uploadRecords(ctx context.Context, records []Record) error {
 	j, err := u.newRecordsJob(&uploadJob{prepared: u.now, committed: u.now}, records)
 	if err != nil {
@@ -57,7 +58,7 @@ func (u *uploader) uploadRecords(ctx context.Context, records []Record) error {
 	return u.uploadJob(ctx, j)
 }
 
-// newRecordsJob is an upload of records that is committed after another one.
+// newRecordsJob returns an upload of records that is committed after another one.
 func (u *uploader) newRecordsJob(after *uploadJob, records []Record) (*uploadJob, error) {
 	b, err := newSealedBlock(time.Now(), records)
 	if err != nil {
@@ -69,7 +70,7 @@ func (u *uploader) newRecordsJob(after *uploadJob, records []Record) (*uploadJob
 	}, nil
 }
 
-// uploadJob commits a block that no cache holds. It is in a hurry: somebody waits for it.
+// uploadJob commits a block that no cache holds. It is not slowed down: a caller waits for it.
 func (u *uploader) uploadJob(ctx context.Context, j *uploadJob) error {
 	restore := u.rate.lift()
 	defer restore()
@@ -149,26 +150,27 @@ func (u *uploader) write(ctx context.Context, b *cacheBlock, plan []objectPlan) 
 	return commitOf(written), nil
 }
 
-// errWriteAgain is a commit whose ids have expired: nothing was committed, and the objects that were written are removed by
-// the cleaner (UP-7).
+// errWriteAgain says that a commit's ids have expired: nothing was committed, and the cleaner removes the objects that
+// were written (UP-7).
 var errWriteAgain = errors.New("reserved object ids have expired")
 
-// commit makes a block visible, however often it must ask, and returns once the local view has it (RD-1). Streams that were
-// deleted since the block was written are left out: their records have nowhere to go, and all others go on (F-45).
+// commit makes a block visible, retrying as often as necessary, and returns once the local view has it (RD-1). Streams
+// that were deleted since the block was written are left out: their records have nowhere to go, and all others continue
+// (F-45).
 func (u *uploader) commit(ctx context.Context, c catalog.Commit) error {
 	for try := 0; ; try++ {
 		err := u.untilKnown(ctx, "commit", func() error { return u.catalog.Commit(ctx, u.node, c) })
 		switch {
-		case err == nil, errors.Is(err, catalog.ErrRedundant): // an earlier try of ours was applied (UP-4)
+		case err == nil, errors.Is(err, catalog.ErrRedundant): // an earlier try was applied (UP-4)
 			return u.awaitApplied(ctx, c)
 		case errors.Is(err, catalog.ErrObjectNotPrepared):
-			// An earlier try may have been applied all the same, and its object been compacted since.
+			// An earlier try may still have been applied, and its object compacted since.
 			if isApplied(u.catalog.View(), c) {
 				return nil
 			}
 			return fmt.Errorf("%w: %w", errWriteAgain, err)
 		case errors.Is(err, catalog.ErrObjectIDInUse) && isApplied(u.catalog.View(), c):
-			return nil // or one of its streams been deleted since, with the object that was its own
+			return nil // or one of its streams has been deleted since, with its own object
 		case errors.Is(err, catalog.ErrStreamNotExist):
 			left, gone := withoutDeleted(u.catalog.View(), c)
 			if len(gone) == 0 {
@@ -179,7 +181,7 @@ func (u *uploader) commit(ctx context.Context, c catalog.Commit) error {
 				u.gone(gone)
 			}
 			if c = left; len(committedRanges(c)) == 0 {
-				return nil // what was written is removed when its ids have expired
+				return nil // the objects are removed when their ids have expired
 			}
 			continue
 		case ctx.Err() != nil:
@@ -220,14 +222,14 @@ func (u *uploader) untilKnown(ctx context.Context, step string, call func() erro
 	}
 }
 
-// isUnknown reports whether a call of the catalog may have had an effect or not.
+// isUnknown reports whether the effect of a catalog call is unknown.
 func isUnknown(err error) bool {
 	return errors.Is(err, catalog.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, context.Canceled)
 }
 
-// engineError is what a refusal of the catalog means for the engine: [ErrFenced] if this process is no longer the owner
-// (UP-5), otherwise a broken invariant, [ErrEngineFailed].
+// engineError interprets a refusal of the catalog: [ErrFenced] if this process is no longer the owner (UP-5), otherwise a
+// broken invariant, [ErrEngineFailed].
 func engineError(err error) error {
 	if errors.Is(err, catalog.ErrNodeEpochMismatch) || errors.Is(err, catalog.ErrStreamFenced) {
 		return fmt.Errorf("%w: %w", ErrFenced, err)
@@ -235,7 +237,7 @@ func engineError(err error) error {
 	return fmt.Errorf("%w: %w", ErrEngineFailed, err)
 }
 
-// await waits until a channel is closed, or fails with the context's error when that ends first.
+// await waits until a channel is closed, or fails with the context's error if that ends first.
 func await(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case <-done:

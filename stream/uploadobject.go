@@ -9,8 +9,8 @@ import (
 	"github.com/tidemark-io/tidemark/objstore"
 )
 
-// writeObject stores one object of a block. What fails for now is written again from the beginning, under the same key:
-// nobody reads it before the commit.
+// writeObject stores one object of a block. After a temporary failure it is written again from the beginning, under the
+// same key: nobody reads it before the commit.
 func (u *uploader) writeObject(ctx context.Context, b *cacheBlock, plan objectPlan) (writtenObject, error) {
 	select {
 	case u.writes <- struct{}{}:
@@ -35,14 +35,14 @@ func (u *uploader) writeObject(ctx context.Context, b *cacheBlock, plan objectPl
 	}
 }
 
-// isDefinitive reports whether a store will never take what it refused (3.5), or has something else there.
+// isDefinitive reports whether a store will never accept what it refused (3.5), or has something else there.
 func isDefinitive(err error) bool {
 	var taken *ObjectTakenError
 	return errors.As(err, &taken) || errors.Is(err, objstore.ErrDenied) || errors.Is(err, objstore.ErrInvalid) || errors.Is(err, ErrOrdering)
 }
 
-// writeOnce is one try: one put if the object is smaller than a part, otherwise an upload in parts (OBJ-6). Neither replaces
-// an object.
+// writeOnce is one try: one put if the object is smaller than a part, otherwise an upload in parts (OBJ-6). Neither
+// replaces an object.
 func (u *uploader) writeOnce(ctx context.Context, key string, b *cacheBlock, plan objectPlan) (writtenObject, error) {
 	size := 0
 	for _, id := range plan.streams {
@@ -71,7 +71,7 @@ func (u *uploader) writeOnce(ctx context.Context, key string, b *cacheBlock, pla
 	return written, upload.Finish()
 }
 
-// encodedSize is about how many bytes a run becomes, rather too many than too few.
+// encodedSize estimates, rather high than low, how many bytes a run becomes.
 func encodedSize(run *logRun, blockSize int) int {
 	blocks := int(run.size)/max(blockSize, 1) + 2
 	return int(run.size) + len(run.records)*RecordHeaderSize + blocks*(blockHeaderSize+indexEntrySize)
@@ -91,7 +91,7 @@ func (p *pacedWriter) Write(b []byte) (int, error) {
 	return p.w.Write(b)
 }
 
-// writeRecords writes the object of some of a block's streams, which are in the order of their ids.
+// writeRecords writes the object of some of a block's streams, in the order of their ids.
 func writeRecords(w io.Writer, b *cacheBlock, plan objectPlan, blockSize int) (writtenObject, error) {
 	o := NewObjectWriter(w, blockSize)
 	written := writtenObject{objectPlan: plan}

@@ -24,7 +24,7 @@ func planUpload(b *cacheBlock, split int64) uploadPlan {
 	return p
 }
 
-// objects is how many ids the plan needs.
+// objects returns how many ids the plan needs.
 func (p uploadPlan) objects() int {
 	if len(p.set) > 0 {
 		return 1 + len(p.own)
@@ -58,7 +58,7 @@ type writtenObject struct {
 	ranges []catalog.Range // of each stream, with the epoch of its records (UP-10)
 }
 
-// commitOf is what makes the objects of one block visible, all or none (UP-3).
+// commitOf returns the commit that makes the objects of one block visible, all or none (UP-3).
 func commitOf(objects []writtenObject) catalog.Commit {
 	c := catalog.Commit{Object: catalog.NoObject}
 	for _, o := range objects {
@@ -83,8 +83,8 @@ func committedRanges(c catalog.Commit) []catalog.Range {
 	return all
 }
 
-// withoutDeleted is a commit without the streams that do not exist any more, and those streams. A stream-set object of which
-// only some are left stays as it was written: metadata list what counts in it.
+// withoutDeleted returns a commit without the streams that no longer exist, and those streams. A stream-set object of
+// which only some are left stays as it was written: metadata lists what counts in it.
 func withoutDeleted(v catalog.View, c catalog.Commit) (left catalog.Commit, gone []catalog.StreamID) {
 	left = catalog.Commit{Object: catalog.NoObject}
 	for _, r := range c.Ranges {

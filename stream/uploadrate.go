@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// ratePeriod is in how much time a block is uploaded at least, unless it came in less (UP-9).
+	// ratePeriod is the least time over which a block is uploaded, unless it was filled in less (UP-9).
 	ratePeriod = 20 * time.Second
 	// rateMinAge is the age below which a block is not slowed down.
 	rateMinAge = 100 * time.Millisecond
@@ -15,14 +15,14 @@ const (
 	rateLeast = 16 << 10
 )
 
-// uploadRate spreads uploads over the time in which their data came, so that they do not compete with the WAL for the wire
-// in bursts (UP-9). It is safe for concurrent use. The zero value has no limit yet.
+// uploadRate spreads uploads over the time in which their data came, so that they do not compete with the WAL for
+// bandwidth in bursts (UP-9). It is safe for concurrent use. The zero value has no limit yet.
 type uploadRate struct {
 	mu struct {
 		sync.Mutex
 		limit  float64 // bytes a second; the largest that any block asked for
 		next   time.Time
-		lifted int           // how many want no limit now
+		lifted int           // how many callers want no limit now
 		lift   chan struct{} // closed when the first of them came
 	}
 }
@@ -34,7 +34,7 @@ func (r *uploadRate) need(size int64, age time.Duration) {
 	r.mu.limit = max(r.mu.limit, rateLeast, float64(size)/min(age, ratePeriod).Seconds())
 }
 
-// lift takes the limit away until the function that it returns is called.
+// lift removes the limit until restore is called.
 func (r *uploadRate) lift() (restore func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

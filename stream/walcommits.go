@@ -9,8 +9,8 @@ import (
 // commitsAhead is how many blocks of a recovery are uploaded at the same time, while one more is gathered.
 const commitsAhead = 2
 
-// walCommits uploads what a recovery gathers, block by block. Writes overlap, and while they run the log is read on; a block
-// is committed after the one before it (UP-2, WAL-30). It is for one goroutine, and has two at most.
+// walCommits uploads what a recovery gathers, block by block. Writes overlap, and the log is read on meanwhile; a block
+// is committed after the one before it (UP-2, WAL-30). It is for one goroutine, and has at most two.
 //
 //	read, gather | block 3
 //	write        | block 1, block 2
@@ -20,7 +20,7 @@ type walCommits struct {
 	last     *uploadJob
 	slots    chan struct{} // a token for each block under way
 	all      sync.WaitGroup
-	ctx      context.Context // ends when a block fails, and is why
+	ctx      context.Context // ends when a block fails, with the reason as its cause
 	fail     context.CancelCauseFunc
 }
 
@@ -32,7 +32,7 @@ func newWALCommits(ctx context.Context, u *uploader) *walCommits {
 }
 
 // add begins to commit records, sorted by stream and offset, which follow those that were added before. It waits while
-// enough blocks are under way; the error is why one of them failed.
+// enough blocks are in progress; the error is why one of them failed.
 func (c *walCommits) add(records []Record) error {
 	select {
 	case c.slots <- struct{}{}:
@@ -54,7 +54,7 @@ func (c *walCommits) add(records []Record) error {
 	return nil
 }
 
-// end waits for what was added, which is good whatever came after it, and returns err or why a block failed.
+// end waits for everything that was added, which is valid whatever came after it, and returns err or why a block failed.
 func (c *walCommits) end(err error) error {
 	c.all.Wait()
 	failed := context.Cause(c.ctx)

@@ -12,35 +12,35 @@ import (
 	"github.com/tidemark-io/tidemark/objstore"
 )
 
-// walTakeover ends the WAL of an older epoch of a node, so that nobody acknowledges anything in it any more, and finds
-// what must be recovered from it (3.6 steps 3 to 5):
+// walTakeover ends the WAL of an older epoch of a node, so that nothing in it is acknowledged any more, and finds what
+// must be recovered from it (3.6 steps 3 to 5):
 //
 //	epoch      ... | trim | own | own | own | FENCE | own, dead
 //	windows          w0 ------------> x-W     x
 //
 // It reads and places objects, and never deletes one. Any number may run at once, for the same epoch and for different
-// ones that follow it; the fence is what they meet at.
+// ones that follow it; they meet at the fence.
 //
 // # What a missing object means
 //
-// Uploads overlap, so a crash may leave a window without an object and later ones with it: nothing of those was
-// acknowledged (WAL-6), the fence goes into the hole, and what lies above it is dead. An object that was acknowledged, and
-// that somebody has deleted, leaves the same picture. What a later object's trim offset covers is committed, and not missed.
-// Above that, two things tell that the object must have been there: a later one so far ahead that the writer would not have
-// gone on without it (WAL-5), 64 windows; and a later one whose mark says that the log was acknowledged beyond the hole when
-// it was sealed. Either is refused as a [*WALGapError]. What is left are holes of which all objects above were sealed before
-// the missing one was acknowledged: they prove nothing either way. Such a hole is fenced; the objects above it are named in
-// [RecoveredEvent.Dead], and are kept as long as the fence.
+// Uploads overlap, so a crash may leave a window without an object while later ones have theirs: nothing in those was
+// acknowledged (WAL-6), the fence goes into the hole, and the objects above it are dead. An acknowledged object that
+// somebody has deleted leaves the same picture. Windows that a later object's trim offset covers are committed, and need
+// no object. Above that, two things show that the object must have existed: a later one so far ahead that the writer
+// would have waited (WAL-5), 64 windows; and a later one whose mark says that the log was acknowledged beyond the hole
+// when it was sealed. Either is refused as a [*WALGapError]. What is left are holes whose later objects were all sealed
+// before the missing one was acknowledged: they prove nothing either way. Such a hole is fenced; the objects above it are
+// named in [RecoveredEvent.Dead], and are kept as long as the fence.
 type walTakeover struct {
 	store  objstore.Store
 	prefix WALPrefix
-	ended  int64 // the epoch that ends
+	ended  int64 // the epoch to end
 	start  int64 // where its log begins
 	by     int64 // the epoch that ends it
-	again  int   // how often it has begun again, since an object vanished
+	again  int   // how often it has started again because an object vanished
 }
 
-// walRun is what a takeover found: the objects of the windows from From to To, without a gap. A fence stands at To.
+// walRun is the result of a takeover: the objects of the windows from From to To, without a gap. A fence is at To.
 type walRun struct {
 	objects  []walObject
 	from, to int64
@@ -48,14 +48,14 @@ type walRun struct {
 	dead     []string // keys of objects of the writer above the fence
 }
 
-// walObject is an object of the WAL, of which the header was read.
+// walObject is an object of the WAL whose header was read.
 type walObject struct {
 	key    string
 	size   int64
 	header WALHeader
 }
 
-// walSurvey is what one look at an epoch's objects has found.
+// walSurvey is what one look at an epoch's objects found.
 type walSurvey struct {
 	own    map[int64]walObject // by window
 	fences map[int64]walObject
@@ -70,11 +70,11 @@ const (
 	gapPause      = time.Second // before each time
 )
 
-// errVanished is an object that was listed and is gone: the writer that is being ended still deletes what is committed.
+// errVanished says that a listed object is gone: the writer that is being ended still deletes committed ones.
 var errVanished = errors.New("a WAL object vanished")
 
-// end fences the epoch and returns what is to recover. It may be called again, and then finds the same fence, or less to
-// recover.
+// end fences the epoch and returns what is to be recovered. It may be called again, and then finds the same fence, or
+// less to recover.
 func (t *walTakeover) end(ctx context.Context) (walRun, error) {
 	for gaps := 0; ; {
 		run, err := t.tryEnd(ctx)
@@ -95,8 +95,8 @@ func (t *walTakeover) end(ctx context.Context) (walRun, error) {
 	}
 }
 
-// lookAgain comes before a takeover begins again. What vanished was deleted by a writer that cannot commit any more, so
-// that ends soon; should a store list for longer what it does not have, it is not asked without a pause.
+// lookAgain runs before a takeover starts again. Objects vanish because a writer deletes them that cannot commit any
+// more, so that ends soon; it pauses in case a store keeps listing objects that it does not have.
 func (t *walTakeover) lookAgain(ctx context.Context) error {
 	if t.again++; t.again <= freeLooks {
 		return nil
@@ -104,7 +104,7 @@ func (t *walTakeover) lookAgain(ctx context.Context) error {
 	return pause(ctx, gapPause)
 }
 
-// tryEnd is steps 3 to 5 once: errVanished has them begin again, a [*WALGapError] a few times.
+// tryEnd is steps 3 to 5 once: errVanished makes them start again, a [*WALGapError] a few times.
 func (t *walTakeover) tryEnd(ctx context.Context) (walRun, error) {
 	before, err := t.look(ctx)
 	if err != nil {
@@ -118,10 +118,10 @@ func (t *walTakeover) tryEnd(ctx context.Context) (walRun, error) {
 	if err != nil {
 		return walRun{}, err
 	}
-	if after.trim >= fence { // the window had been written, trimmed and deleted before: a listing is not a snapshot
+	if after.trim >= fence { // the window was written, trimmed and deleted before: a listing is not a snapshot
 		return walRun{}, errVanished
 	}
-	if err := t.checkGap(ctx, after, fence); err != nil { // an earlier takeover may have put the fence without looking for it
+	if err := t.checkGap(ctx, after, fence); err != nil { // an earlier takeover may have put the fence without this check
 		return walRun{}, err
 	}
 	return t.run(after, fence)
@@ -178,8 +178,7 @@ func (t *walTakeover) readHeader(ctx context.Context, key string, size int64) (w
 // fenceSize is the length of a fence: a header and a sentinel.
 const fenceSize = walHeaderSizeV1 + frameHeaderSize + RecordHeaderSize
 
-// fence makes sure that a fence stands at the first window that the epoch has not written, and returns that window (step
-// 4).
+// fence makes sure that a fence is at the first window that the epoch has not written, and returns that window (step 4).
 func (t *walTakeover) fence(ctx context.Context, s walSurvey) (int64, error) {
 	for window := s.first(t.start); ; window += Window {
 		if _, own := s.own[window]; own {
@@ -202,8 +201,8 @@ func (t *walTakeover) fence(ctx context.Context, s walSurvey) (int64, error) {
 	}
 }
 
-// first is the first window that may need to be recovered: that of the trim offset, or the one behind it if nothing is
-// left of that. Fences up to there are stale (WAL-13).
+// first returns the first window that may need to be recovered: that of the trim offset, or the next one if its object is
+// gone. Fences up to there are stale (WAL-13).
 func (s *walSurvey) first(start int64) int64 {
 	if s.trim < start {
 		return start
@@ -220,7 +219,7 @@ func (t *walTakeover) gap(want, next int64) error {
 	return &WALGapError{Want: key(want), Next: key(next)}
 }
 
-// placeFence puts a fence at a window (WAL-13) and returns the object that stands there: that fence, another one, or an
+// placeFence puts a fence at a window (WAL-13) and returns the object that is there: that fence, another one, or an
 // object of the writer.
 func (t *walTakeover) placeFence(ctx context.Context, window, trim int64) (walObject, error) {
 	key := t.prefix.Key(WALKey{Epoch: t.ended, Start: window})
@@ -241,8 +240,8 @@ func (t *walTakeover) placeFence(ctx context.Context, window, trim int64) (walOb
 	return t.readHeader(ctx, key, info.Size)
 }
 
-// run is what the look behind the fence says is to recover. A window that is missing now and was there before was trimmed
-// meanwhile, or the listing is older than that.
+// run determines, from the look after the fence, what is to be recovered. A window that is missing now and was there
+// before was trimmed meanwhile, or the listing is older than that.
 func (t *walTakeover) run(s walSurvey, fence int64) (walRun, error) {
 	r := walRun{from: s.first(t.start), to: fence, trim: s.trim}
 	for window := r.from; window < fence; window += Window {
@@ -272,7 +271,7 @@ func readWALHeader(ctx context.Context, store objstore.Store, key string, size i
 	return DecodeWALHeader(key, size, b)
 }
 
-// vanished turns an object that is not there into errVanished.
+// vanished converts the error of a missing object to errVanished.
 func vanished(key string, err error) error {
 	if errors.Is(err, objstore.ErrNotFound) {
 		return fmt.Errorf("%w: %q", errVanished, key)

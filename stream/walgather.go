@@ -2,24 +2,23 @@ package stream
 
 import "time"
 
-// maxGatherPause is how many groups go out without waiting after waiting has been in vain again and again.
+// maxGatherPause is how many groups go out without waiting after repeated waits in vain.
 const maxGatherPause = 128
 
-// maxGatherWait bounds a wait: a PUT that took longer than twice as long was retried, and says nothing about the next
-// one.
+// maxGatherWait bounds a wait: a PUT that took longer than twice that was retried, and does not predict the next one.
 const maxGatherWait = 100 * time.Millisecond
 
-// walGather has the next group of a log without an interval wait for those whose records have just become durable: callers
-// that wait for each record append the next one then.
+// walGather makes the next group of a log without an interval wait for callers whose records have just become durable:
+// those that wait for each record append the next one then.
 //
 //	group n is stored    its callers are answered    as many have come as were there before, or half of a PUT's time is over
 //	        |                        |                        |
 //	        +------------------------+------------------------+--> group n + 1 goes out
 //
-// If it went out at once it would take those who came while group n was stored, and no more: callers would be two crowds,
-// each of which waits while the group of the other is stored. Every append would take two PUTs, and there would be twice as
-// many objects. Where callers do not come again so soon, because they are far away or have other things to do, waiting is in
-// vain: then it is tried more and more seldom. A lone caller is never waited for.
+// If the group went out at once it would only take the records that came while group n was stored: callers would form two
+// crowds, each waiting while the other's group is stored. Every append would take two PUTs, and there would be twice as
+// many objects. Where callers do not return that soon, because they are far away or busy, waiting is in vain, and is
+// tried more and more rarely. A lone caller is never waited for.
 type walGather struct {
 	expected int       // how many records the open group waits for; 0 if it does not wait
 	waiting  int       // how many of those were there when the wait began
@@ -28,8 +27,8 @@ type walGather struct {
 	skip, pause int
 }
 
-// begin notes that so many records are about to be answered for, while others wait in the open group. took is how long the
-// group took to be stored.
+// begin records that this many records are about to be answered, while others wait in the open group. took is how long
+// the group took to be stored.
 func (g *walGather) begin(answered, waiting int, took time.Duration, now time.Time) {
 	*g = walGather{skip: g.skip, pause: g.pause}
 	switch {
@@ -41,7 +40,7 @@ func (g *walGather) begin(answered, waiting int, took time.Duration, now time.Ti
 	}
 }
 
-// end notes that the open group goes out with so many records.
+// end records that the open group goes out with that many records.
 func (g *walGather) end(records int) {
 	if g.expected == 0 {
 		return

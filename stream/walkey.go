@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// WALPrefix is where the WAL objects of one node of one cluster lie (1.5):
+// WALPrefix is the key prefix of the WAL objects of one node of one cluster (1.5):
 //
 //	UPPERHEX(md5(node)) "/_kafka_" cluster "/" node "/" epoch "/wal/" start "-" end
 //	`------------------ prefix -------------------'
@@ -37,12 +37,12 @@ func (p WALPrefix) Key(k WALKey) string {
 	return windowKey(p.Epoch(k.Epoch), k.Start)
 }
 
-// windowKey is the key of a window's object, below the prefix of its epoch.
+// windowKey returns the key of a window's object, given the prefix of its epoch.
 func windowKey(epoch string, start int64) string {
 	return epoch + strconv.FormatInt(start, 10) + "-" + strconv.FormatInt(start+Window, 10)
 }
 
-// WALKey is what a WAL object's key says.
+// WALKey is the parsed form of a WAL object's key.
 type WALKey struct {
 	// Epoch is the node epoch that the window belongs to.
 	Epoch int64
@@ -69,7 +69,7 @@ func (k WALKey) Compare(other WALKey) int {
 	return 0
 }
 
-// Parse takes a key below the prefix apart. A key that fits no form is an [*UnknownKeyError] (KEY-1).
+// Parse parses a key below the prefix. A key that fits no form is an [*UnknownKeyError] (KEY-1).
 func (p WALPrefix) Parse(key string) (WALKey, error) {
 	unknown := &UnknownKeyError{Key: key, Want: p.String() + "EPOCH/wal/START-END"}
 	rest, below := strings.CutPrefix(key, p.String())

@@ -10,15 +10,15 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// A mark is the last frame of a WAL object and says up to where the log had been acknowledged when the object's group was
-// sealed. With it a window that lost its object can be distinguished from one that was never acknowledged (F-15):
+// A mark is the last frame of a WAL object and records up to where the log had been acknowledged when the object's group
+// was sealed. It distinguishes a window that lost its object from one that was never acknowledged (F-15):
 //
 //	windows   | own, acknowledged | GONE | own, sealed when all before it was acknowledged: its mark says so |
 //
-// The format has no field for that: the header's sticky length is 0 in version 1 and makes other readers skip as many bytes,
-// the trim offset means what is committed, and a sentinel is zeros. But any record fits into a frame, and whoever recovers a
-// log passes over records of a stream that does not exist (WAL-29). So a mark is a record, of one row and no payload, of the
-// highest stream id, which is never assigned; it sorts behind all others (WAL-4), and its base offset is the logical
+// The format has no field for that: the header's sticky length is 0 in version 1 and makes other readers skip as many
+// bytes, the trim offset has its own meaning, and a sentinel is all zeros. But any record fits into a frame, and a
+// recovery ignores records of a stream that does not exist (WAL-29). So a mark is a record, of one row and no payload, of
+// the highest stream id, which is never assigned; it sorts behind all others (WAL-4), and its base offset is the logical
 // offset below which every window was acknowledged.
 //
 //	stream id   epoch   base offset     count   payload
@@ -33,15 +33,15 @@ const markSize = frameHeaderSize + RecordHeaderSize
 // walMark returns the mark of a log that was acknowledged up to a window.
 func walMark(acked int64) Record { return Record{Stream: markStream, Epoch: -1, Base: acked, Count: 1} }
 
-// IsMark reports whether the record is a mark: it is no record of a stream, and its base offset says up to where the
-// log was acknowledged.
+// IsMark reports whether the record is a mark: it belongs to no stream, and its base offset says up to where the log was
+// acknowledged.
 func (r Record) IsMark() bool {
 	return r.Stream == markStream && r.Epoch == -1 && r.Count == 1 && len(r.Payload) == 0 && r.Base >= 0 && r.Base%Window == 0
 }
 
-// readMark returns up to where the log had been acknowledged when an object was sealed, as the object says; false if it does
-// not. One that is gone is errVanished. It reads the end of the object, and the whole of it if that looks like a mark: the end of a
-// payload may look like one, too.
+// readMark returns up to where the log had been acknowledged when an object was sealed, according to its mark; false if
+// it has none. A missing object is errVanished. It reads the end of the object, and the whole of it if that looks like a
+// mark: the end of a payload may look like one, too.
 func readMark(ctx context.Context, store objstore.Store, o walObject) (acked int64, says bool, err error) {
 	if o.header.Version != 1 || o.header.BodyLen < markSize {
 		return 0, false, nil
@@ -61,13 +61,13 @@ func readMark(ctx context.Context, store objstore.Store, o walObject) (acked int
 	if err != nil {
 		return 0, false, vanished(o.key, err)
 	}
-	_, frames, err := DecodeWALObject(o.key, whole) // of one that is damaged the end is as good as anything
+	_, frames, err := DecodeWALObject(o.key, whole) // if it is damaged, the end that was read stands
 	return mark.Record.Base, err != nil || frames[len(frames)-1].Offset == at, nil
 }
 
-// checkGap refuses a window without an object of which a later one reports that there must have been one: because that
-// lies so far ahead that the writer would not have gone on without it (WAL-16), or because it says that the window was
-// acknowledged. Of the later ones the newest that says anything says most.
+// checkGap refuses a window without an object if a later object shows that there must have been one: because that is so
+// far ahead that the writer would have waited (WAL-16), or because its mark says that the window was acknowledged. The
+// newest mark says the most.
 func (t *walTakeover) checkGap(ctx context.Context, s walSurvey, window int64) error {
 	later := s.from(window)
 	for _, o := range later {
@@ -82,8 +82,8 @@ func (t *walTakeover) checkGap(ctx context.Context, s walSurvey, window int64) e
 	return err
 }
 
-// newestMark returns what the newest of some objects says that says anything, and the window of that; false if none does. Marks
-// never go down from object to object.
+// newestMark returns the newest mark among some objects, and the window of its object; false if none has one. Marks never
+// decrease from object to object.
 func (t *walTakeover) newestMark(ctx context.Context, objects []walObject) (acked int64, says bool, by int64, err error) {
 	for _, o := range slices.Backward(objects) {
 		acked, says, err = readMark(ctx, t.store, o)

@@ -23,7 +23,7 @@ const (
 	walHeaderSizeV0 = 40
 	walHeaderSizeV1 = 48
 
-	// WALHeaderSize is the size of the header that is written, and more than that of any other.
+	// WALHeaderSize is the size of the header that is written, which is the largest.
 	WALHeaderSize = walHeaderSizeV1
 )
 

@@ -12,7 +12,7 @@ type walLimits struct {
 	// batchBytes is how long the frames of a group may be, unless it is one frame.
 	batchBytes int
 	// batchInterval is the least time between two groups of an open log, unless they are full; with 0 the next group goes
-	// out when the one before it is stored.
+	// out when the previous one is stored.
 	batchInterval time.Duration
 	// maxUnflushed bounds the bytes of frames that are not acknowledged.
 	maxUnflushed int64
@@ -22,15 +22,15 @@ type walLimits struct {
 	maxPutAge time.Duration
 }
 
-// walItem is a record in flight. Its place in the log is known once its group is sealed.
+// walItem is a record in flight. Its position in the log is known once its group is sealed.
 type walItem struct {
 	record Record
 	offset int64
-	// acked is called once, when the record is durable or its outcome is known to be unknown.
+	// acked is called once, when the record is durable or its outcome is unknown for good.
 	acked func(offset int64, err error)
 }
 
-// walGroup is what goes out in one PUT.
+// walGroup is the content of one PUT.
 type walGroup struct {
 	window   int64
 	items    []*walItem // in the order of submission
@@ -39,7 +39,7 @@ type walGroup struct {
 	first    time.Time  // when the first record came
 	proof    time.Time  // when the node's epoch was last known to be current, at the seal
 	trim     int64
-	acked    int64 // every window of the log below it was acknowledged at the seal; -1: none was
+	acked    int64 // below this window everything was acknowledged at the seal; -1 if nothing was
 	uploaded bool
 }
 
@@ -69,7 +69,7 @@ func (g *walGroup) byPlace() []*walItem {
 	return items
 }
 
-// walQueue decides what goes into which group, when a group is sealed, which window it gets, which may be uploaded and
+// walQueue decides which records form a group, when a group is sealed, which window it gets, which may be uploaded and
 // which are acknowledged. It does no I/O and reads no clock; its owner locks it.
 //
 //	submit --> open group --seal--> sealed (in window order) --takeUploads--> in flight --finish--> popped from the head
@@ -78,13 +78,13 @@ type walQueue struct {
 	start      int64 // the window of the first group
 	next       int64 // of the next one
 	open       *walGroup
-	sealed     []*walGroup // those that are not acknowledged, the first one being the oldest
+	sealed     []*walGroup // not acknowledged, oldest first
 	started    int         // how many of sealed are in flight or done
 	unflushed  int64
 	lastSeal   time.Time
 	sealedOnce bool
 	gather     walGather // of a log without an interval
-	trim       int64     // goes into the groups that are sealed from now on
+	trim       int64     // for the groups that are sealed from now on
 	sealedTrim int64     // is in the newest sealed group
 }
 
@@ -92,14 +92,14 @@ func newWALQueue(limits walLimits, start int64) *walQueue {
 	return &walQueue{limits: limits, start: start, next: start, trim: -1, sealedTrim: -1}
 }
 
-// submit places a record (WAL-1, WAL-9) and seals what is due. proof is the newest one of the node's epoch.
+// submit adds a record (WAL-1, WAL-9) and seals what is due. proof is the newest one of the node's epoch.
 func (q *walQueue) submit(item *walItem, now, proof time.Time) error {
 	size := FrameLen(item.record)
 	if size > Window {
 		return fmt.Errorf("%w: a frame of %d bytes", ErrRecordTooLarge, size)
 	}
-	// A record that is larger than the capacity may pass alone, so that it does not wait for ever (F-42). A sentinel takes
-	// no room, so that what was admitted fits.
+	// A record that is larger than the capacity may pass alone, so that it does not wait forever (F-42). A sentinel takes
+	// no room, so that admitted records fit.
 	cost := int64(size)
 	if item.record.IsSentinel() {
 		cost = 0
@@ -121,9 +121,9 @@ func (q *walQueue) submit(item *walItem, now, proof time.Time) error {
 	return nil
 }
 
-// deadline is when the open group must be sealed; false if there is none (WAL-2 b), or if a group that is stored comes
-// before it: then there is nothing to win by sealing, and the open group may grow. Without an interval it is a little later
-// when others are about to come, see [walGather].
+// deadline is when the open group must be sealed; false if there is none (WAL-2 b), or if a group in flight completes
+// first: sealing gains nothing then, and the open group may grow. Without an interval it is a little later when more
+// records are expected, see [walGather].
 func (q *walQueue) deadline() (time.Time, bool) {
 	if q.open == nil || !q.mayUpload() {
 		return time.Time{}, false
@@ -138,8 +138,8 @@ func (q *walQueue) deadline() (time.Time, bool) {
 	return due, true
 }
 
-// mayUpload reports whether a group that is sealed now could be uploaded at once (WAL-5). Without an interval groups go out
-// one after the other: each takes what came while the one before it was stored.
+// mayUpload reports whether a group that is sealed now could be uploaded at once (WAL-5). Without an interval groups go
+// out one after the other: each takes what came while the previous one was stored.
 func (q *walQueue) mayUpload() bool {
 	if q.limits.batchInterval == 0 {
 		return len(q.sealed) == 0
@@ -154,7 +154,7 @@ func (q *walQueue) tick(now, proof time.Time) {
 	}
 }
 
-// seal gives the open group its window and each of its records its place (WAL-4).
+// seal assigns a window to the open group and a position to each of its records (WAL-4).
 func (q *walQueue) seal(now, proof time.Time) {
 	g := q.open
 	if g == nil {
@@ -185,7 +185,7 @@ func (q *walQueue) acked() int64 {
 	return first
 }
 
-// takeUploads returns the sealed groups whose upload may start, and takes them as started (WAL-5).
+// takeUploads returns the sealed groups whose upload may start, and marks them as started (WAL-5).
 func (q *walQueue) takeUploads() []*walGroup {
 	first := q.started
 	for q.started < len(q.sealed) && q.sealed[q.started].window < q.sealed[0].window+q.limits.inflight*Window {
@@ -194,8 +194,8 @@ func (q *walQueue) takeUploads() []*walGroup {
 	return slices.Clone(q.sealed[first:q.started])
 }
 
-// finish notes that a group is stored, and returns the groups that are acknowledged by that, in order (WAL-6). A group
-// whose proof is too old is not, nor is any behind it: then the error says so (WAL-12).
+// finish records that a group is stored, and returns the groups that are acknowledged by that, in order (WAL-6). A group
+// whose proof is too old is not, nor is any after it: the error says so (WAL-12).
 func (q *walQueue) finish(g *walGroup, now time.Time) (acked []*walGroup, err error) {
 	g.uploaded = true
 	for len(q.sealed) > 0 && q.sealed[0].uploaded {
@@ -225,8 +225,8 @@ func countItems(groups []*walGroup) int {
 	return n
 }
 
-// checkAge refuses a group that was sealed on a proof that has become too old, by either clock: a machine that slept
-// stops the one, a clock that was set the other.
+// checkAge refuses a group whose proof has become too old, by either clock: one stops while a machine sleeps, the other
+// moves when it is set.
 func (q *walQueue) checkAge(g *walGroup, now time.Time) error {
 	age := max(now.Sub(g.proof), now.Round(0).Sub(g.proof.Round(0)))
 	if age > q.limits.maxPutAge {
@@ -235,7 +235,7 @@ func (q *walQueue) checkAge(g *walGroup, now time.Time) error {
 	return nil
 }
 
-// drain takes all records that are not acknowledged, in the order of submission, when the log has failed (WAL-11).
+// drain removes all records that are not acknowledged, in the order of submission, when the log has failed (WAL-11).
 func (q *walQueue) drain() []*walItem {
 	var items []*walItem
 	for _, g := range q.sealed {
@@ -248,7 +248,7 @@ func (q *walQueue) drain() []*walItem {
 	return items
 }
 
-// setTrim moves the trim offset up; lower is no change (WAL-19).
+// setTrim raises the trim offset; a lower one changes nothing (WAL-19).
 func (q *walQueue) setTrim(offset int64) { q.trim = max(q.trim, offset) }
 
 // idle reports whether nothing is in flight.

@@ -7,9 +7,9 @@ import (
 	"github.com/tidemark-io/tidemark/objstore"
 )
 
-// readWALAhead reads objects and hands them to each in order, while those that follow are read: as many as fit into budget
-// bytes, at least one (WAL-25). each owns the bytes. An object that is gone is errVanished. It returns at the first error,
-// when no read is under way any more.
+// readWALAhead reads objects and passes them to each in order, while the following ones are read: as many as fit into
+// budget bytes, at least one (WAL-25). each owns the bytes. A missing object is errVanished. It returns at the first
+// error, once no read is in flight any more.
 func readWALAhead(
 	ctx context.Context, store objstore.Store, objects []walObject, budget int64,
 	each func(o walObject, data []byte) error,

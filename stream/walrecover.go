@@ -12,20 +12,20 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// walRecovery ends the WAL of an older epoch and commits what was appended to it and not committed (3.6 steps 3 to 6, 3.9).
-// It may be repeated after a crash at any point, and run twice at once: the older of two epochs is refused by the catalog.
+// walRecovery ends the WAL of an older epoch and commits its uncommitted records (3.6 steps 3 to 6, 3.9). It may be
+// repeated after a crash at any point, and run twice at once: the catalog refuses the older of two epochs.
 type walRecovery struct {
 	catalog   catalog.Catalog
-	node      catalog.Node // the one that recovers: its commits are refused once it is superseded
+	node      catalog.Node // the recovering epoch: its commits are refused once it is superseded
 	store     objstore.Store
 	prefix    WALPrefix
 	readahead int64
 	block     int64     // how much is committed at once, in bytes of payload
-	uploader  *uploader // commits what is found; nil for a look that changes nothing
+	uploader  *uploader // commits what is found; nil for a read-only run
 }
 
-// recover ends the epoch whose log begins at start, and returns what it found. The log of the next epoch may begin one
-// window behind the fence, at RecoveredEvent.To + Window.
+// recover ends the epoch whose log begins at start, and returns what it found. The next epoch's log may begin one window
+// after the fence, at RecoveredEvent.To + Window.
 func (r *walRecovery) recover(ctx context.Context, ended, start int64) (RecoveredEvent, error) {
 	began := time.Now()
 	takeover := walTakeover{store: r.store, prefix: r.prefix, ended: ended, start: start, by: r.node.Epoch}
@@ -66,11 +66,11 @@ type walReplay struct {
 	kept     []Record                   // not committed yet
 	size     int64                      // of their payloads
 	found    RecoveredEvent
-	commits  *walCommits // nil for a look that changes nothing
+	commits  *walCommits // nil for a read-only run
 }
 
-// newReplay begins a replay on a view that has the registration of the recovering epoch, so that no older one commits any
-// more.
+// newReplay begins a replay on a view that has the registration of the recovering epoch, so that no older one can commit
+// any more.
 func (r *walRecovery) newReplay(trim int64) *walReplay {
 	return &walReplay{recovery: r, view: r.catalog.View(), trim: trim, expected: map[catalog.StreamID]int64{}}
 }
@@ -104,7 +104,7 @@ func (p *walReplay) object(o walObject, data []byte) error {
 	return nil
 }
 
-// judge says whether a record must be committed.
+// judge decides whether a record must be committed.
 func (p *walReplay) judge(key string, f Frame) (keep bool, err error) {
 	if f.Padding || f.Record.IsSentinel() || f.Record.IsMark() {
 		return false, nil
@@ -134,8 +134,8 @@ func (p *walReplay) judge(key string, f Frame) (keep bool, err error) {
 	return true, nil
 }
 
-// expect is where the next record of the record's stream must begin; false if the stream is not the node's, in the epoch of
-// the record.
+// expect returns where the next record of the record's stream must begin; false if the stream is not the node's in the
+// record's epoch.
 func (p *walReplay) expect(r Record) (int64, bool) {
 	row, known := p.view.Stream(r.Stream)
 	if !known || !row.Opened || row.Node != p.recovery.node.ID || row.Epoch != r.Epoch {
@@ -162,10 +162,10 @@ func (p *walReplay) flush() error {
 	return p.commits.add(records)
 }
 
-// streamClosers is how many streams are closed at once: a metadata log takes many commands together.
+// streamClosers is how many streams are closed at once: a metadata log batches commands.
 const streamClosers = 64
 
-// closeStreams closes every stream that the node still has opened, so that any node can lead it (WAL-31).
+// closeStreams closes every stream that the node still has open, so that any node can lead it (WAL-31).
 func (r *walRecovery) closeStreams(ctx context.Context) error {
 	var opened []catalog.Stream
 	for s := range r.catalog.View().Streams() {

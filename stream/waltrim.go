@@ -9,26 +9,26 @@ import (
 	"github.com/tidemark-io/tidemark/objstore"
 )
 
-// walLedger knows which objects of this epoch's WAL are stored, up to where their records are committed, and which of them
-// may therefore go (3.7). It does no I/O and reads no clock; its owner locks it.
+// walLedger tracks which objects of this epoch's WAL are stored, up to where their records are committed, and which of
+// them may therefore be deleted (3.7). It does no I/O and reads no clock; its owner locks it.
 //
 //	                     trim, persisted in a later object
 //	[first] [covered] [covered] | [acknowledged] [acknowledged] [newest]
 //	 never   deletable                                           never: it carries the trim
 //
-// The first object stays as long as the epoch: a process that has the same epoch, since metadata were copied or went back in
+// The first object stays as long as the epoch: a process with the same epoch, because metadata was copied or went back in
 // time, begins where this one began, and must meet what this one wrote.
 type walLedger struct {
 	objects   []walStored // those that are not deleted, in the order of their windows
 	first     int64       // the window of the first object, -1 before there is one
-	trim      int64       // the newest record below which, and with which, everything is committed
+	trim      int64       // the newest record up to which everything is committed, inclusive
 	persisted int64       // the greatest trim offset that an acknowledged object carries
 }
 
 // walStored is an object whose records were acknowledged.
 type walStored struct {
 	window int64
-	// last is the offset of the last record in the object; lastData of the last one that is no sentinel, or -1.
+	// last is the offset of the last record in the object; lastData of the last one that is not a sentinel, or -1.
 	last, lastData int64
 	// lastAcked is the offset of the data record that was acknowledged last, which need not be the last one in the object:
 	// frames are sorted, acknowledgements are not (WAL-4, WAL-7).
@@ -37,7 +37,7 @@ type walStored struct {
 
 func newWALLedger() *walLedger { return &walLedger{first: -1, trim: -1, persisted: -1} }
 
-// stored notes an object that is acknowledged. It reports whether more objects may go now.
+// stored records that an object is acknowledged. It reports whether more objects may be deleted now.
 func (l *walLedger) stored(g *walGroup) (covers bool) {
 	o := walStored{window: g.window, lastData: -1, lastAcked: -1}
 	for _, item := range g.items {
@@ -55,10 +55,10 @@ func (l *walLedger) stored(g *walGroup) (covers bool) {
 	return covers
 }
 
-// committed notes that all records are committed that were acknowledged up to the one at offset, that one included. It
-// returns the trim offset in force and whether it moved (WAL-19).
+// committed records that all records acknowledged up to the one at offset, inclusive, are committed. It returns the trim
+// offset in force and whether it moved (WAL-19).
 //
-// Only objects of which every record is committed count: another record of the same object may lie below this one and be
+// Only objects whose records are all committed count: another record of the same object may lie below this one and be
 // acknowledged, and committed, after it (F-07).
 func (l *walLedger) committed(offset int64) (trim int64, moved bool) {
 	before := l.trim
@@ -84,7 +84,7 @@ func (l *walLedger) deletable() []int64 {
 	return windows
 }
 
-// deleted forgets objects that are gone.
+// deleted forgets deleted objects.
 func (l *walLedger) deleted(windows []int64) {
 	l.objects = slices.DeleteFunc(l.objects, func(o walStored) bool { return slices.Contains(windows, o.window) })
 }
@@ -96,7 +96,7 @@ type walTrimmer struct {
 	events  Events
 	persist time.Duration // how soon a trim offset must be in an object (WAL-20)
 	failed  func(error)   // a sentinel was not stored: the log has failed
-	news    chan struct{} // has a token when there may be something to do
+	news    chan struct{} // holds a token when there may be something to do
 
 	mu struct {
 		sync.Mutex
@@ -104,7 +104,7 @@ type walTrimmer struct {
 	}
 }
 
-// deleteRetry is when a delete that failed is retried, if no trim comes first (WAL-23).
+// deleteRetry is when a failed delete is retried, unless a trim comes first (WAL-23).
 const deleteRetry = 10 * time.Second
 
 func newWALTrimmer(events Events, persist time.Duration, failed func(error)) *walTrimmer {
@@ -113,17 +113,17 @@ func newWALTrimmer(events Events, persist time.Duration, failed func(error)) *wa
 	return t
 }
 
-// stored is the writer's hook.
+// stored is called by the writer for each stored group.
 func (t *walTrimmer) stored(g *walGroup) {
 	t.mu.Lock()
 	covers := t.mu.ledger.stored(g)
 	t.mu.Unlock()
-	if covers { // for each group it would look through the whole log, while callers wait to be answered
+	if covers { // for each group it would scan the whole log, while callers wait for their answers
 		t.tell()
 	}
 }
 
-// committed notes that a block is committed whose last record has the offset.
+// committed records that a block is committed whose last record has the offset.
 func (t *walTrimmer) committed(offset int64) {
 	t.mu.Lock()
 	trim, moved := t.mu.ledger.committed(offset)
@@ -172,14 +172,14 @@ func (t *walTrimmer) run(ctx context.Context) {
 	}
 }
 
-// persisted is the trim offset up to which objects may go.
+// persisted returns the trim offset up to which objects may be deleted.
 func (t *walTrimmer) persisted() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.mu.ledger.persisted
 }
 
-// until is a channel that receives at a time, or never for the zero time.
+// until returns a channel that receives at a time, or never for the zero time.
 func until(at time.Time) <-chan time.Time {
 	if at.IsZero() {
 		return nil
@@ -187,7 +187,8 @@ func until(at time.Time) <-chan time.Time {
 	return time.After(time.Until(at))
 }
 
-// submitSentinel has the trim offset written (WAL-20). A log that refuses it has failed, and says so elsewhere.
+// submitSentinel makes the log write the trim offset (WAL-20). If the log refuses it, it has failed, and reports that
+// elsewhere.
 func (t *walTrimmer) submitSentinel() {
 	_ = t.writer.submit(Sentinel(), func(_ int64, err error) {
 		if err != nil {
@@ -208,7 +209,7 @@ func (t *walTrimmer) deleteCovered(ctx context.Context) bool {
 	for i, window := range windows {
 		keys[i] = t.writer.key(window)
 	}
-	if err := deleteAll(ctx, t.writer.store, keys); err != nil { // to delete again what is gone costs nothing
+	if err := deleteAll(ctx, t.writer.store, keys); err != nil { // deleting a missing object again costs nothing
 		if t.events.WALDeleteFailed != nil && ctx.Err() == nil {
 			t.events.WALDeleteFailed(FailedEvent{err})
 		}
@@ -223,7 +224,7 @@ func (t *walTrimmer) deleteCovered(ctx context.Context) bool {
 	return true
 }
 
-// deleteAll removes objects, so many at once. It tries all of them, and returns the first error.
+// deleteAll removes objects, in batches. It tries all of them, and returns the first error.
 func deleteAll(ctx context.Context, store objstore.Store, keys []string) error {
 	var first error
 	for part := range slices.Chunk(keys, objstore.MaxPage) {

@@ -13,7 +13,7 @@ import (
 
 // walWriter writes one epoch's WAL: it runs the uploads that a walQueue decides on, and acknowledges in order.
 //
-// Its goroutines are one for deadlines and one for each upload in flight; close waits for all. An acknowledgement runs in
+// It has one goroutine for deadlines and one for each upload in flight; close waits for all. An acknowledgement runs in
 // one of them, without the lock, one at a time and in the order of submission.
 type walWriter struct {
 	store  objstore.Store
@@ -23,7 +23,7 @@ type walWriter struct {
 	hooks  walHooks
 	ctx    context.Context // ends the uploads
 	cancel context.CancelFunc
-	wake   chan struct{} // the deadline has changed
+	wake   chan struct{} // signals that the deadline has changed
 	all    sync.WaitGroup
 
 	mu struct {
@@ -40,9 +40,9 @@ type walWriter struct {
 // walHooks are the writer's callbacks to its owner. None may block or call the writer; all must be safe for concurrent
 // use. Those that only report may be nil.
 type walHooks struct {
-	// proof is when the node's epoch was last known to be current.
+	// proof returns when the node's epoch was last known to be current.
 	proof func() time.Time
-	// stored reports a group that is acknowledged, before any of its records is. It runs under the writer's lock.
+	// stored reports an acknowledged group, before any of its records is. It runs under the writer's lock.
 	stored func(g *walGroup)
 	// retried reports a PUT that will be retried.
 	retried func(e PutRetriedEvent)
@@ -67,7 +67,7 @@ func newWALWriter(
 	return w
 }
 
-// submit hands in a record and returns immediately. acked is called when it is durable, with its logical offset, or
+// submit submits a record and returns immediately. acked is called when it is durable, with its logical offset, or
 // with an error that matches [ErrWALFailed]. The payload must not change before that. [ErrOverCapacity],
 // [ErrRecordTooLarge] and the failure of the log are returned, and then acked is not called.
 func (w *walWriter) submit(r Record, acked func(offset int64, err error)) error {
@@ -105,21 +105,21 @@ func (w *walWriter) seal() {
 	w.startUploadsLocked()
 }
 
-// carriesTrim reports whether a group was sealed that carries the newest trim offset (WAL-20).
+// carriesTrim reports whether a sealed group carries the newest trim offset (WAL-20).
 func (w *walWriter) carriesTrim() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.mu.queue.sealedTrim == w.mu.queue.trim
 }
 
-// nextWindow is where the log's next group goes, and the next log may begin once this one is closed.
+// nextWindow returns where the log's next group goes, and where the next log may begin once this one is closed.
 func (w *walWriter) nextWindow() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.mu.queue.next
 }
 
-// flush seals what is open and waits until nothing is in flight: nil if the log is well then.
+// flush seals the open group and waits until nothing is in flight; it returns nil if the log still works then.
 func (w *walWriter) flush(ctx context.Context) error {
 	for {
 		w.mu.Lock()
@@ -138,8 +138,8 @@ func (w *walWriter) flush(ctx context.Context) error {
 	}
 }
 
-// close refuses more records, flushes, and returns when all goroutines have ended. If ctx ends first, what is in flight
-// fails as after a crash.
+// close refuses more records, flushes, and returns when all goroutines have ended. If ctx ends first, records in flight
+// fail as after a crash.
 func (w *walWriter) close(ctx context.Context) error {
 	w.mu.Lock()
 	w.mu.closing = true
@@ -195,12 +195,12 @@ func (w *walWriter) startUploadsLocked() {
 	}
 }
 
-// key is where the object of a window lies.
+// key returns the key of a window's object.
 func (w *walWriter) key(window int64) string {
 	return windowKey(w.keys, window)
 }
 
-// upload stores a group, however often it takes, and settles what follows from the outcome (3.5).
+// upload stores a group, however often that takes, and handles the outcome (3.5).
 func (w *walWriter) upload(g *walGroup) {
 	key := w.key(g.window)
 	header := WALHeader{Start: g.window, Node: w.prefix.Node, Epoch: w.epoch, Trim: g.trim}
@@ -219,14 +219,14 @@ func (w *walWriter) upload(g *walGroup) {
 		if !w.waitToRetry(key, try, err) {
 			return // fail or close has notified the callers
 		}
-		if err := w.mu.queue.checkAge(g, time.Now()); err != nil { // reads only what never changes
+		if err := w.mu.queue.checkAge(g, time.Now()); err != nil { // reads only fields that never change
 			w.fail(fmt.Errorf("%w: %w", ErrWALFailed, err))
 			return
 		}
 	}
 }
 
-// errPutAgain is the outcome of a put that is not known.
+// errPutAgain says that the outcome of a put is not known.
 var errPutAgain = errors.New("try the put again")
 
 // put is one try: nil if the object is stored, errPutAgain if that is not known, otherwise the end of the log.
@@ -243,7 +243,7 @@ func (w *walWriter) put(key string, object []byte) error {
 	return fmt.Errorf("%w: %w", ErrWALFailed, err)
 }
 
-// compare looks at the object that took the key: an earlier try of this group, or another writer's.
+// compare reads the object that took the key: an earlier try of this group, or another writer's.
 func (w *walWriter) compare(key string, object []byte) error {
 	found, err := w.store.Get(w.ctx, key)
 	switch {
@@ -274,7 +274,7 @@ func (w *walWriter) waitToRetry(key string, try int, err error) bool {
 	return pause(w.ctx, delay) == nil
 }
 
-// finish notes that a group is stored, and acknowledges what that completes.
+// finish records that a group is stored, and acknowledges what that completes.
 func (w *walWriter) finish(g *walGroup) {
 	w.mu.Lock()
 	if w.mu.failed != nil {

@@ -1,5 +1,5 @@
-// Package catalogtest has what tests of the stream engine need of metadata: [Memory], a catalog in memory that several
-// nodes share, and [Run], the suite that every catalog passes.
+// Package catalogtest provides what tests of the stream engine need of metadata: [Memory], a catalog in memory that
+// several nodes share, and [Run], the suite that every catalog passes.
 package catalogtest
 
 import (
@@ -94,14 +94,14 @@ func (m *Memory) changeBy(ctx context.Context, n catalog.Node, step func(*state)
 	})
 }
 
-// View is of [catalog.Catalog].
+// View implements [catalog.Catalog].
 func (m *Memory) View() catalog.View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return view{m.mu.state}
 }
 
-// Wait is of [catalog.Catalog].
+// Wait implements [catalog.Catalog].
 func (m *Memory) Wait(ctx context.Context, index uint64) (catalog.View, error) {
 	for {
 		m.mu.Lock()
@@ -118,7 +118,7 @@ func (m *Memory) Wait(ctx context.Context, index uint64) (catalog.View, error) {
 	}
 }
 
-// RegisterNode is of [catalog.Catalog].
+// RegisterNode implements [catalog.Catalog].
 func (m *Memory) RegisterNode(ctx context.Context, r catalog.Registration) (epoch int64, err error) {
 	err = m.change(ctx, func(s *state) error {
 		row, known := s.nodes[r.ID]
@@ -143,7 +143,7 @@ func (m *Memory) RegisterNode(ctx context.Context, r catalog.Registration) (epoc
 	return epoch, err
 }
 
-// OpenWAL is of [catalog.Catalog].
+// OpenWAL implements [catalog.Catalog].
 func (m *Memory) OpenWAL(ctx context.Context, n catalog.Node, start int64) error {
 	return m.changeBy(ctx, n, func(s *state) error {
 		row := s.nodes[n.ID]
@@ -156,7 +156,7 @@ func (m *Memory) OpenWAL(ctx context.Context, n catalog.Node, start int64) error
 	})
 }
 
-// CloseWAL is of [catalog.Catalog].
+// CloseWAL implements [catalog.Catalog].
 func (m *Memory) CloseWAL(ctx context.Context, n catalog.Node, start int64) error {
 	return m.changeBy(ctx, n, func(s *state) error {
 		for _, stream := range s.streams {
@@ -174,7 +174,7 @@ func (m *Memory) CloseWAL(ctx context.Context, n catalog.Node, start int64) erro
 	})
 }
 
-// CreateStreams is of [catalog.Catalog].
+// CreateStreams implements [catalog.Catalog].
 func (m *Memory) CreateStreams(ctx context.Context, n catalog.Node, count int) (first catalog.StreamID, err error) {
 	err = m.changeBy(ctx, n, func(s *state) error {
 		if count < 1 || count > catalog.MaxStreams {
@@ -190,7 +190,7 @@ func (m *Memory) CreateStreams(ctx context.Context, n catalog.Node, count int) (
 	return first, err
 }
 
-// OpenStream is of [catalog.Catalog].
+// OpenStream implements [catalog.Catalog].
 func (m *Memory) OpenStream(
 	ctx context.Context, n catalog.Node, id catalog.StreamID, epoch int64,
 ) (opened catalog.Stream, err error) {
@@ -230,7 +230,7 @@ func (s *state) owned(n catalog.Node, id catalog.StreamID, epoch int64) (catalog
 	return row, nil
 }
 
-// TrimStream is of [catalog.Catalog].
+// TrimStream implements [catalog.Catalog].
 func (m *Memory) TrimStream(ctx context.Context, n catalog.Node, id catalog.StreamID, epoch, start int64) error {
 	return m.changeBy(ctx, n, func(s *state) error {
 		row, err := s.owned(n, id, epoch)
@@ -251,7 +251,7 @@ func (m *Memory) TrimStream(ctx context.Context, n catalog.Node, id catalog.Stre
 	})
 }
 
-// CloseStream is of [catalog.Catalog].
+// CloseStream implements [catalog.Catalog].
 func (m *Memory) CloseStream(ctx context.Context, n catalog.Node, id catalog.StreamID, epoch int64) error {
 	return m.changeBy(ctx, n, func(s *state) error {
 		if row, known := s.streams[id]; known && !row.Opened && row.Epoch == epoch {
@@ -267,7 +267,7 @@ func (m *Memory) CloseStream(ctx context.Context, n catalog.Node, id catalog.Str
 	})
 }
 
-// DeleteStream is of [catalog.Catalog].
+// DeleteStream implements [catalog.Catalog].
 func (m *Memory) DeleteStream(ctx context.Context, n catalog.Node, id catalog.StreamID, epoch int64) error {
 	return m.changeBy(ctx, n, func(s *state) error {
 		row, known := s.streams[id]

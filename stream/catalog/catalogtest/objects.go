@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// PrepareObjects is of [catalog.Catalog].
+// PrepareObjects implements [catalog.Catalog].
 func (m *Memory) PrepareObjects(
 	ctx context.Context, n catalog.Node, count int, ttl time.Duration,
 ) (first catalog.ObjectID, err error) {
@@ -29,7 +29,7 @@ func (m *Memory) PrepareObjects(
 	return first, err
 }
 
-// ExpirePrepared is of [catalog.Catalog].
+// ExpirePrepared implements [catalog.Catalog].
 func (m *Memory) ExpirePrepared(ctx context.Context) (expired int, err error) {
 	err = m.change(ctx, func(s *state) error {
 		for _, id := range slices.Sorted(maps.Keys(s.prepared)) {
@@ -43,7 +43,7 @@ func (m *Memory) ExpirePrepared(ctx context.Context) (expired int, err error) {
 	return expired, err
 }
 
-// CleanDestroyed is of [catalog.Catalog].
+// CleanDestroyed implements [catalog.Catalog].
 func (m *Memory) CleanDestroyed(ctx context.Context, ids ...catalog.ObjectID) (cleaned int, err error) {
 	err = m.change(ctx, func(s *state) error {
 		before := len(s.destroyed)
@@ -79,7 +79,7 @@ func (s *state) isLive(id catalog.ObjectID) bool {
 	return set || object
 }
 
-// Commit is of [catalog.Catalog].
+// Commit implements [catalog.Catalog].
 func (m *Memory) Commit(ctx context.Context, n catalog.Node, c catalog.Commit) error {
 	return m.changeBy(ctx, n, func(s *state) error {
 		if err := s.checkIDs(c); err != nil {
@@ -167,7 +167,7 @@ func (s *state) addUpload(n catalog.Node, c catalog.Commit) error {
 	return nil
 }
 
-// add puts a commit's objects into the tables.
+// add adds a commit's objects to the tables.
 func (s *state) add(n catalog.Node, c catalog.Commit, dataMs int64) {
 	if c.Object != catalog.NoObject {
 		delete(s.prepared, c.Object)
@@ -216,7 +216,7 @@ func (s *state) replaceSets(n catalog.Node, c catalog.Commit) error {
 	return nil
 }
 
-// addLive is add without what is dead; an object of which nothing is left is destroyed instead.
+// addLive is add without dead ranges; an object of which nothing is left is destroyed instead.
 func (s *state) addLive(n catalog.Node, c catalog.Commit, dataMs int64, live func(catalog.Range) bool) {
 	kept := c
 	kept.Ranges, kept.StreamObjects = filter(c.Ranges, live), nil
@@ -292,7 +292,7 @@ func (s *state) runs(ranges []catalog.Range) ([]catalog.Range, error) {
 	return joined, nil
 }
 
-// CompactStream is of [catalog.Catalog].
+// CompactStream implements [catalog.Catalog].
 func (m *Memory) CompactStream(ctx context.Context, n catalog.Node, c catalog.StreamCompaction) error {
 	return m.changeBy(ctx, n, func(s *state) error {
 		if o, live := s.objects[c.Object]; live && o.Stream == c.Stream {
@@ -376,7 +376,7 @@ func (s *state) checkStreamCompaction(
 	return nil
 }
 
-// swap puts the new object in the place of its sources.
+// swap replaces the sources with the new object.
 func (s *state) swap(c catalog.StreamCompaction, sources []catalog.StreamObjectState) {
 	dataMs := int64(math.MaxInt64)
 	for i, o := range sources {

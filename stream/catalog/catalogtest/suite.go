@@ -13,7 +13,7 @@ import (
 // New returns an empty catalog for one test, whose clock is now.
 type New func(t *testing.T, now func() time.Time) catalog.Catalog
 
-// Run tests a catalog. After every test its view is held against [catalog.Check].
+// Run tests a catalog. After every test its view is checked with [catalog.Check].
 func Run(t *testing.T, newCatalog New) {
 	for _, c := range []struct {
 		name string
@@ -125,7 +125,7 @@ func (s *suite) stream(id catalog.StreamID) catalog.Stream {
 	return row
 }
 
-// destroyed lists the marks as they are in the view.
+// destroyed lists the marks in the view.
 func (s *suite) destroyed() map[catalog.ObjectID]catalog.Operation {
 	marks := map[catalog.ObjectID]catalog.Operation{}
 	for _, d := range s.View().Destroyed(1000) {
