@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,30 +32,43 @@ func TestPeakMemoryIsInBytes(t *testing.T) {
 	require.Error(t, err)
 }
 
+func TestAPeakOfMemoryIsForgotten(t *testing.T) {
+	const large = 64 << 20
+	b, err := syscall.Mmap(-1, 0, large, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_POPULATE)
+	require.NoError(t, err)
+	require.NoError(t, syscall.Munmap(b))
+	before, err := peakMemory(os.Getpid())
+	require.NoError(t, err)
+	require.NoError(t, forgetPeak(os.Getpid()))
+	after, err := peakMemory(os.Getpid())
+	require.NoError(t, err)
+	require.Less(t, after, before)
+}
+
 func TestEveryRowIsAMedianWithItsSpread(t *testing.T) {
 	second := func(records int64, cpu time.Duration) phase {
-		return phase{records: records, elapsed: time.Second, serverCPU: cpu, clientCPU: 2 * cpu}
+		return phase{records: records, elapsed: time.Second, serverCPU: cpu, clientCPU: 2 * cpu, peak: records << 10}
 	}
 	var r results
 	for i, v := range []*variant{{title: "A"}, {title: "B"}, {title: "A"}, {title: "B"}, {title: "A"}, {title: "B"}} {
 		r.add(v, workloads[0], 12, second(1000*int64(i+1), 10*time.Millisecond), second(2_000_000, time.Second))
 	}
 	table := r.table()
-	require.Contains(t, table, "| 1 KiB, uncompressed, 12 partitions | produce | A | 3,000 (1,000 – 5,000) | 3.33 (2.00 – 10.00) | 6.67 (4.00 – 20.00) |\n"+
-		"| 1 KiB, uncompressed, 12 partitions | produce | B | 4,000 (2,000 – 6,000) | 2.50 (1.67 – 5.00) | 5.00 (3.33 – 10.00) |\n"+
-		"| 1 KiB, uncompressed, 12 partitions | consume | A | 2,000,000 (2,000,000 – 2,000,000) | 0.50 (0.50 – 0.50) | 1.00 (1.00 – 1.00) |\n")
+	require.Contains(t, table, "| 1 KiB, uncompressed, 12 partitions | produce | A | 3,000 (1,000 – 5,000) | 3.33 (2.00 – 10.00) | 6.67 (4.00 – 20.00) | 3 (1 – 5) |\n"+
+		"| 1 KiB, uncompressed, 12 partitions | produce | B | 4,000 (2,000 – 6,000) | 2.50 (1.67 – 5.00) | 5.00 (3.33 – 10.00) | 4 (2 – 6) |\n"+
+		"| 1 KiB, uncompressed, 12 partitions | consume | A | 2,000,000 (2,000,000 – 2,000,000) | 0.50 (0.50 – 0.50) | 1.00 (1.00 – 1.00) | 1953 (1953 – 1953) |\n")
 }
 
 func TestTheTableReplacesOnlyWhatStandsBetweenTheMarkers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "benchmarks.md")
-	require.NoError(t, os.WriteFile(path, []byte("before\n<!-- bench:kafka begin -->\nold\n<!-- bench:kafka end -->\nafter\n"), 0o644))
-	require.NoError(t, replaceSection(path, "kafka", "new\n"))
+	require.NoError(t, os.WriteFile(path, []byte("before\n<!-- bench:throughput begin -->\nold\n<!-- bench:throughput end -->\nafter\n"), 0o644))
+	require.NoError(t, replaceSection(path, "throughput", "new\n"))
 	got, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, "before\n<!-- bench:kafka begin -->\n\nnew\n\n<!-- bench:kafka end -->\nafter\n", string(got))
+	require.Equal(t, "before\n<!-- bench:throughput begin -->\n\nnew\n\n<!-- bench:throughput end -->\nafter\n", string(got))
 
 	require.NoError(t, os.WriteFile(path, []byte("no markers\n"), 0o644))
-	require.ErrorContains(t, replaceSection(path, "kafka", "new\n"), "bench:kafka begin")
+	require.ErrorContains(t, replaceSection(path, "throughput", "new\n"), "bench:throughput begin")
 }
 
 func TestTheClientMovesEveryRecordThroughTheSink(t *testing.T) {

@@ -57,7 +57,7 @@ func main() {
 	flag.DurationVar(&o.phase, "phase", 2*time.Second, "how long each producing phase lasts")
 	flag.DurationVar(&o.warm, "warm", 100*time.Second, "load on Kafka before the first round; tidemark gets a tenth")
 	flag.StringVar(&o.dir, "dir", os.TempDir(), "where the servers put their data")
-	flag.StringVar(&o.output, "output", "", "Markdown file whose tables between the bench:kafka and bench:starts markers are replaced")
+	flag.StringVar(&o.output, "output", "", "Markdown file whose tables between the markers of the measured parts, such as bench:throughput, are replaced")
 	flag.BoolVar(&o.fill, "fill", false, "fill the page cache before each producing phase, which takes as long as the machine has free memory")
 	flag.Parse()
 	o.command = fmt.Sprintf("bench/kafka.sh -servers %s -parts %s -rounds %d -phase %v -warm %v", o.servers, o.parts, o.rounds, o.phase, o.warm)
@@ -87,11 +87,7 @@ func run(ctx context.Context, o options) error {
 	}
 	defer os.RemoveAll(dir)
 	if o.has("throughput") || o.has("endtoend") || o.has("cold") {
-		tables, err := underLoad(ctx, o, dir)
-		if err != nil {
-			return err
-		}
-		if err := publish(o, "kafka", tables...); err != nil {
+		if err := underLoad(ctx, o, dir); err != nil {
 			return err
 		}
 	}
@@ -126,16 +122,16 @@ func startKinds(o options) []startsOf {
 	return kinds
 }
 
-// underLoad measures what is measured on servers that run and are warm.
-func underLoad(ctx context.Context, o options, dir string) (tables []string, err error) {
+// underLoad measures what is measured on servers that run and are warm, and writes the tables.
+func underLoad(ctx context.Context, o options, dir string) error {
 	variants, stop, err := startVariants(ctx, strings.Split(o.servers, ","), dir)
 	defer stop()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, v := range variants {
 		if err := warm(ctx, v, v.warmth(o.warm)); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for _, part := range []struct {
@@ -151,11 +147,13 @@ func underLoad(ctx context.Context, o options, dir string) (tables []string, err
 		}
 		table, err := part.run()
 		if err != nil {
-			return nil, err
+			return err
 		}
-		tables = append(tables, table)
+		if err := publish(o, part.name, table); err != nil {
+			return err
+		}
 	}
-	return tables, nil
+	return nil
 }
 
 // throughput measures producing and consuming.
@@ -187,11 +185,6 @@ func throughput(ctx context.Context, o options, variants []*variant, dir string)
 					results.add(v, w, partitions, produced, consumed)
 				}
 			}
-		}
-	}
-	for _, v := range variants {
-		if err := results.addPeak(v); err != nil {
-			return "", err
 		}
 	}
 	return results.table(), nil

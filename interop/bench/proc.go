@@ -45,7 +45,16 @@ func parseStat(stat string) (time.Duration, error) {
 	return time.Duration(user+system) * time.Second / clockTicks, nil
 }
 
-// peakMemory returns the most resident memory that a process ever had, in bytes.
+// forgetPeak makes [peakMemory] begin anew with what the process has now.
+func forgetPeak(pid int) error {
+	const residentPeak = "5" // of what /proc/PID/clear_refs can reset
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte(residentPeak), 0); err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	return nil
+}
+
+// peakMemory returns the most resident memory that a process has had since [forgetPeak], or ever, in bytes.
 func peakMemory(pid int) (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -16,7 +16,6 @@ type results struct {
 	phase time.Duration
 	warm  time.Duration
 	rows  []*row
-	peaks []peak
 }
 
 // row is all rounds of one phase of one workload on one server.
@@ -25,11 +24,6 @@ type row struct {
 	phase    string // produce or consume
 	server   string
 	phases   []phase
-}
-
-type peak struct {
-	server string
-	bytes  int64
 }
 
 func (r *results) add(v *variant, w workload, partitions int, produced, consumed phase) {
@@ -51,21 +45,6 @@ func (r *results) addPhase(v *variant, workload, name string, p phase) {
 		}
 	}
 	r.rows = append(r.rows, &row{workload: workload, phase: name, server: v.title, phases: []phase{p}})
-}
-
-// addPeak notes the peak memory of the variant's process, once for each process.
-func (r *results) addPeak(v *variant) error {
-	for _, p := range r.peaks {
-		if p.server == v.process {
-			return nil
-		}
-	}
-	bytes, err := peakMemory(v.pid)
-	if err != nil {
-		return err
-	}
-	r.peaks = append(r.peaks, peak{v.process, bytes})
-	return nil
 }
 
 // spread is a median with the least and the largest value.
@@ -106,7 +85,7 @@ func (r *results) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Throughput: %v a producing phase, Kafka (%s heap) warmed by %v of load, one franz-go client with acks=all and "+
 		"idempotence, on the cores that the server uses too.\n\n", r.phase, kafkaHeap, r.warm)
-	b.WriteString("| workload | phase | server | records/s | server CPU, µs/record | client CPU, µs/record |\n|---|---|---|---:|---:|---:|\n")
+	b.WriteString("| workload | phase | server | records/s | server CPU, µs/record | client CPU, µs/record | server's peak memory, MiB |\n|---|---|---|---:|---:|---:|---:|\n")
 	rows := slices.Clone(r.rows)
 	place := func(one *row) int { // of its workload and phase, in the order in which they were first measured
 		return slices.IndexFunc(r.rows, func(other *row) bool {
@@ -115,19 +94,12 @@ func (r *results) table() string {
 	}
 	slices.SortStableFunc(rows, func(x, y *row) int { return place(x) - place(y) })
 	for _, row := range rows {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", row.workload, row.phase, row.server,
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", row.workload, row.phase, row.server,
 			spreadOf(row.phases, phase.perSecond).counts(),
 			spreadOf(row.phases, phase.cpuPerRecord).format("%.2f"),
-			spreadOf(row.phases, phase.clientCPUPerRecord).format("%.2f"))
+			spreadOf(row.phases, phase.clientCPUPerRecord).format("%.2f"),
+			spreadOf(row.phases, phase.peakMiB).format("%.0f"))
 	}
-	b.WriteString("\nPeak resident memory over the run:")
-	for i, p := range r.peaks {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(&b, " %s %d MiB", p.server, p.bytes>>20)
-	}
-	b.WriteString(".\n")
 	return b.String()
 }
 

@@ -57,6 +57,7 @@ type phase struct {
 	elapsed   time.Duration
 	serverCPU time.Duration
 	clientCPU time.Duration
+	peak      int64 // the most memory that the server had resident meanwhile, in bytes
 }
 
 func (p phase) perSecond() float64 { return float64(p.records) / p.elapsed.Seconds() }
@@ -70,6 +71,9 @@ func (p phase) cpuPerRecord() float64 {
 func (p phase) clientCPUPerRecord() float64 {
 	return float64(p.clientCPU.Nanoseconds()) / 1000 / float64(p.records)
 }
+
+// peakMiB returns the server's peak memory in MiB.
+func (p phase) peakMiB() float64 { return float64(p.peak) / (1 << 20) }
 
 func (p phase) String() string {
 	if p.records == 0 {
@@ -115,6 +119,9 @@ func clocked(v *variant, f func() (int64, error)) (phase, error) {
 	if err != nil {
 		return phase{}, err
 	}
+	if err := forgetPeak(v.pid); err != nil {
+		return phase{}, err
+	}
 	start := time.Now()
 	records, err := f()
 	if err != nil {
@@ -130,6 +137,9 @@ func clocked(v *variant, f func() (int64, error)) (phase, error) {
 		return phase{}, err
 	}
 	p.serverCPU, p.clientCPU = serverEnd-server, clientEnd-client
+	if p.peak, err = peakMemory(v.pid); err != nil {
+		return phase{}, err
+	}
 	if records == 0 {
 		return phase{}, fmt.Errorf("bench: %s: not one record in %v", v.name, p.elapsed)
 	}
