@@ -59,6 +59,16 @@ func DecodeBlock(object string, position int64, b []byte) (records []Record, res
 	return records, b[end:], err
 }
 
+// DecodeBlockLen returns the length in bytes of the block whose header is at the front of b, as the header gives it. It is
+// false if b is shorter than [BlockHeaderSize] or the length is impossible; decoding then reports why.
+func DecodeBlockLen(b []byte) (n int64, ok bool) {
+	if len(b) < blockHeaderSize {
+		return 0, false
+	}
+	size := int32(binary.BigEndian.Uint32(b[6:]))
+	return blockHeaderSize + int64(size), size >= 0
+}
+
 // decodeRecords decodes exactly count records of one stream, in order.
 func decodeRecords(s source, b []byte, count int) ([]Record, error) {
 	records := make([]Record, 0, count)

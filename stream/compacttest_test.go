@@ -323,7 +323,7 @@ func (f *flakyCatalog) change(do func() error) error {
 	return errors.Join(err, do())
 }
 
-// Commit is of [catalog.Catalog], as all that follow.
+// Commit implements [catalog.Catalog], as all that follow.
 func (f *flakyCatalog) Commit(ctx context.Context, n catalog.Node, c catalog.Commit) error {
 	return f.change(func() error { return f.Catalog.Commit(ctx, n, c) })
 }

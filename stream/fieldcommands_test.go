@@ -64,7 +64,7 @@ func (h *history) begin() (*process, []*Stream) {
 			}
 		}
 		sorted := slices.Sorted(slices.Values(rows))
-		require.Equal(h, len(rows), len(slices.Compact(sorted)), "a row is there twice")
+		require.Equal(h, len(rows), len(slices.Compact(sorted)), "a row appears twice")
 		open = append(open, s)
 	}
 	for s := range h.catalog.View().Streams() {

@@ -47,7 +47,7 @@ func TestF10_AFailedWriteLeavesNoHalfChangedState(t *testing.T) {
 				for base, row := range acknowledged {
 					require.Equal(c, row, rows[base])
 				}
-				require.LessOrEqual(c, len(rows), 11, "at most the row whose outcome was unknown is there twice")
+				require.LessOrEqual(c, len(rows), 11, "at most the row whose outcome was unknown appears twice")
 				next, again := c.reopenAfter(p, s)
 				require.Equal(c, rows, c.rows(again), "a restart gives the same")
 				next.close()

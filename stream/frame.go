@@ -102,6 +102,16 @@ func DecodeFrame(object string, offset int64, b []byte) (f Frame, rest []byte, e
 	return f, b[f.Size:], err
 }
 
+// DecodeFrameLen returns the length in bytes of the frame whose header is at the front of b, as the header gives it. It is
+// false if b is shorter than [FrameHeaderSize] or the frame would not fit into a window; decoding then reports why.
+func DecodeFrameLen(b []byte) (n int64, ok bool) {
+	if len(b) < frameHeaderSize {
+		return 0, false
+	}
+	n = frameHeaderSize + int64(binary.BigEndian.Uint32(b[4:]))
+	return n, n <= Window
+}
+
 // decodeBody decodes the single record of a data frame (FRM-1).
 func decodeBody(s source, frame, body []byte) (Record, error) {
 	stored := binary.BigEndian.Uint32(frame[16:])

@@ -161,6 +161,9 @@ func (f Footer) appendTo(b []byte) []byte {
 	return binary.BigEndian.AppendUint64(b, footerMagic)
 }
 
+// isFooterMagic reports whether a footer is of this format, in any version: versions differ in the last byte.
+func isFooterMagic(magic uint64) bool { return magic>>8 == footerMagic>>8 }
+
 // DecodeFooter decodes the footer of an object of size bytes from its last bytes, of which there may be more than
 // [FooterSize] (OBJ-3, CMP-3).
 func DecodeFooter(object string, size int64, tail []byte) (Footer, error) {
@@ -176,7 +179,7 @@ func DecodeFooter(object string, size int64, tail []byte) (Footer, error) {
 	switch magic := binary.BigEndian.Uint64(b[40:]); {
 	case magic == footerMagicComposite:
 		f.Composite = true
-	case magic&^0xFF == footerMagic&^0xFF && magic != footerMagic: // a relative of ours
+	case isFooterMagic(magic) && magic != footerMagic:
 		return Footer{}, s.at(40).version("data object", hexNumber(magic), "0x88e241b785f4cff7 and 0x88e241b785f4cff8")
 	case magic != footerMagic:
 		return Footer{}, s.at(40).differs("magic of the footer", hexNumber(footerMagic), hexNumber(magic))

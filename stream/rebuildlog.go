@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tidemark-io/tidemark/internal/parallel"
@@ -32,24 +31,6 @@ type foundLog struct {
 	proved bool
 }
 
-// walKeyOf parses the key of a log's object, of any cluster. found is false for keys of anything else.
-func walKeyOf(key string) (prefix WALPrefix, found bool, err error) {
-	parts := strings.Split(key, "/")
-	if len(parts) < 3 {
-		return prefix, false, nil
-	}
-	cluster, found := strings.CutPrefix(parts[1], "_kafka_")
-	if !found {
-		return prefix, false, nil
-	}
-	node, err := strconv.ParseInt(parts[2], 10, 32)
-	prefix = WALPrefix{Cluster: cluster, Node: catalog.NodeID(node)}
-	if err != nil || node < 0 || !strings.HasPrefix(key, prefix.String()) {
-		return prefix, true, &UnknownKeyError{Key: key, Want: "MD5/_kafka_CLUSTER/NODE/EPOCH/wal/START-END"}
-	}
-	return prefix, true, nil
-}
-
 // readLogs finds the logs of all nodes of the cluster, and which parts were not drained.
 func (b *rebuilder) readLogs(ctx context.Context) error {
 	logs := map[WALPrefix][]objstore.Info{}
@@ -59,7 +40,7 @@ func (b *rebuilder) readLogs(ctx context.Context) error {
 		return err
 	}
 	for _, info := range listed {
-		prefix, found, err := walKeyOf(info.Key)
+		prefix, found, err := ParseWALPrefix(info.Key)
 		switch {
 		case err != nil:
 			if err := b.damage(findNode(-1, info.Key), err); err != nil {

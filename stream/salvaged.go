@@ -36,7 +36,7 @@ func SalvagedLogs(ctx context.Context, store objstore.Store) ([]SalvagedLog, err
 			return nil, err
 		}
 		l := SalvagedLog{Prefix: SalvagedPrefix, Node: -1}
-		prefix, known, err := walKeyOf(strings.TrimPrefix(info.Key, SalvagedPrefix))
+		prefix, known, err := ParseWALPrefix(strings.TrimPrefix(info.Key, SalvagedPrefix))
 		if known && err == nil {
 			l.Prefix, l.Cluster, l.Node = SalvagedPrefix+prefix.String(), prefix.Cluster, prefix.Node
 		}

@@ -20,6 +20,25 @@ type WALPrefix struct {
 	Node    catalog.NodeID
 }
 
+// ParseWALPrefix returns the prefix of the log that a key belongs to, of any cluster and node. found is false for keys of
+// anything else. A key that names a log but has no valid prefix is found, with an [*UnknownKeyError] (KEY-1).
+func ParseWALPrefix(key string) (p WALPrefix, found bool, err error) {
+	parts := strings.Split(key, "/")
+	if len(parts) < 3 {
+		return p, false, nil
+	}
+	cluster, found := strings.CutPrefix(parts[1], "_kafka_")
+	if !found {
+		return p, false, nil
+	}
+	node, err := strconv.ParseInt(parts[2], 10, 32)
+	p = WALPrefix{Cluster: cluster, Node: catalog.NodeID(node)}
+	if err != nil || node < 0 || !strings.HasPrefix(key, p.String()) {
+		return p, true, &UnknownKeyError{Key: key, Want: "MD5/_kafka_CLUSTER/NODE/EPOCH/wal/START-END"}
+	}
+	return p, true, nil
+}
+
 // String returns the prefix, which ends in a slash.
 func (p WALPrefix) String() string {
 	node := strconv.Itoa(int(p.Node))

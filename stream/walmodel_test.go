@@ -24,7 +24,7 @@ import (
 
 // The model test of WAL-15. Real engines share a bucket and a catalog, and a scheduler decides, from a seed, in which order
 // their calls take effect: it holds every call to the WAL bucket and every change of the catalog, and lets one go, loses its
-// reply, fails it, repeats a put later, stops a process for a while or for ever, begins another one or has a survivor take
+// reply, fails it, repeats a put later, stops a process for a while or forever, begins another one or has a survivor take
 // the node over, closes one cleanly, appends, uploads, and lets time pass. Listings have pages of one or two keys.
 //
 // In the end everything that is still held goes its way, and a last process reads the log:
