@@ -23,17 +23,32 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s, position %d: %s", f.File, f.Position, f.Problem)
 }
 
+// CheckCounts is how much a check has read.
+type CheckCounts struct {
+	Segments int   // that have a file of records
+	Batches  int64 // whole ones, damaged ones included
+	Records  int64 // by the headers of the batches
+	Bytes    int64 // of the batches
+}
+
 // Check reads the whole log and verifies its invariants: every batch matches its checksum and the offsets rise, every
 // index entry points to the right position, epochs and bounds agree with the records. It returns what is wrong, or
 // nothing. Appends and reads continue; truncation, syncs and Close wait.
-func (l *Log) Check() []Finding { return l.check(nil) }
+func (l *Log) Check() []Finding {
+	findings, _ := l.check(nil)
+	return findings
+}
 
-// check is Check. progress, if it is not nil, is called with the number of bytes of records read since its last call.
-func (l *Log) check(progress func(bytes int64)) []Finding {
+// CheckCounted is [Log.Check] that also says how much it has read.
+func (l *Log) CheckCounted() ([]Finding, CheckCounts) { return l.check(nil) }
+
+// check is CheckCounted. progress, if it is not nil, is called with the number of bytes of records read since its last
+// call.
+func (l *Log) check(progress func(bytes int64)) ([]Finding, CheckCounts) {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
 	if l.closed.Load() {
-		return []Finding{{File: l.dir, Problem: "cannot be checked", Err: ErrClosed}}
+		return []Finding{{File: l.dir, Problem: "cannot be checked", Err: ErrClosed}}, CheckCounts{}
 	}
 	c := &checker{log: l, end: l.end.Load(), view: l.view.Load(), progress: progress}
 	c.bounds()
@@ -41,7 +56,7 @@ func (l *Log) check(progress func(bytes int64)) []Finding {
 		c.segment(i)
 	}
 	c.epochs()
-	return c.findings
+	return c.findings, c.counts
 }
 
 type checker struct {
@@ -49,6 +64,7 @@ type checker struct {
 	view     *view
 	end      int64
 	findings []Finding
+	counts   CheckCounts
 	progress func(bytes int64)
 }
 
@@ -71,7 +87,7 @@ func (c *checker) bounds() {
 	}
 }
 
-// checkedBatch is what the indexes are held against.
+// checkedBatch is what the indexes are compared with.
 type checkedBatch struct {
 	last     int64
 	max      int64 // largest timestamp up to and including the batch
@@ -89,6 +105,9 @@ func (c *checker) segment(i int) {
 		return
 	}
 	defer r.close()
+	if !s.unmade.Load() {
+		c.counts.Segments++
+	}
 	batches := c.records(i, &r)
 	if s.gone.Load() {
 		return
@@ -127,6 +146,9 @@ func (c *checker) records(i int, r *segmentReader) []checkedBatch {
 			c.find(path, at, err, "cannot be read")
 			return batches
 		}
+		c.counts.Batches++
+		c.counts.Records += int64(h.Count)
+		c.counts.Bytes += int64(len(b))
 		if c.progress != nil {
 			c.progress(int64(len(b)))
 		}
@@ -141,7 +163,7 @@ func (c *checker) records(i int, r *segmentReader) []checkedBatch {
 	}
 }
 
-// lostEnd looks whether batches are missing in front of the next segment.
+// lostEnd checks whether batches are missing before the next segment.
 func (c *checker) lostEnd(i int, r *segmentReader, batches []checkedBatch) {
 	if i+1 == len(c.view.segments) {
 		return

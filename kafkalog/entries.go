@@ -8,7 +8,7 @@ import (
 )
 
 // indexLimits is what a segment allows its indexes to say. An entry outside of it would send readers to where no batch
-// is, and they would ask for ever.
+// is, and they would ask forever.
 type indexLimits struct {
 	end  int64 // offsets lie below it: the next segment's base, the log end, or math.MaxInt64 while unknown
 	size int64 // positions lie below it: the length of the segment's `.log` in bytes

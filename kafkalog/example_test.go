@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemark-io/tidemark/batch"
 	"github.com/tidemark-io/tidemark/kafkalog"
+	"github.com/tidemark-io/tidemark/vfs"
 	"github.com/tidemark-io/tidemark/vfs/memfs"
 )
 
@@ -87,4 +88,41 @@ func ExampleLog_ReadRegions() {
 	}
 	fmt.Println(n == regions.Len(), n == l.Size())
 	// Output: true true
+}
+
+// A check reads everything again, so it finds what a disk has changed since.
+func ExampleLog_CheckCounted() {
+	fsys := memfs.New()
+	env := kafkalog.NewEnv(kafkalog.EnvOptions{FS: fsys})
+	defer env.Close()
+	l, err := kafkalog.Open(env, "data/orders-0", kafkalog.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	b := batch.NewBuilder(batch.BuilderOptions{})
+	b.Add(1700000000000, nil, []byte("hello"))
+	records, err := b.Build()
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := l.Append(records, kafkalog.AppendOptions{LeaderEpoch: 0}); err != nil {
+		log.Fatal(err)
+	}
+
+	f, err := fsys.Open("data/orders-0/00000000000000000000.log", vfs.ReadWrite)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt([]byte("H"), 70); err != nil { // in the value
+		log.Fatal(err)
+	}
+	findings, counts := l.CheckCounted()
+	fmt.Println("read", counts.Batches, "batch of", counts.Records, "record")
+	for _, finding := range findings {
+		fmt.Println(finding.File, "at", finding.Position)
+	}
+	// Output:
+	// read 1 batch of 1 record
+	// data/orders-0/00000000000000000000.log at 0
 }

@@ -52,7 +52,7 @@ func (src *damageSource) upper(i int) int64 {
 }
 
 // requireEverythingIsRead reads the log from every offset and step by step to its end. Each read must make progress, so
-// that no reader asks for ever.
+// that no reader asks forever.
 func (src *damageSource) requireEverythingIsRead(t *testing.T, l *Log, name string) {
 	t.Helper()
 	require.Equal(t, src.end, l.LogEnd(), name)

@@ -159,9 +159,11 @@ func TestF04_DamageInFlushedRecordsIsReportedAndNothingIsLost(t *testing.T) {
 			require.ErrorAs(t, err, &damage)
 			require.ErrorIs(t, err, ErrStorage)
 			require.Equal(t, c.file, damage.Path)
-			findings := l.Check()
+			findings, counts := l.CheckCounted()
 			require.Len(t, findings, 1)
 			require.Equal(t, c.file, findings[0].File)
+			require.Equal(t, CheckCounts{Segments: len(bases), Batches: 14, Records: 28, Bytes: int64(len(all))}, counts,
+				"the damaged batch is counted too")
 			// Everything behind the damage is read.
 			after, err := l.Read(end-2, 1<<20)
 			require.NoError(t, err)

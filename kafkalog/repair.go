@@ -276,7 +276,7 @@ func (r *Repair) finish() error {
 	if err != nil {
 		return err
 	}
-	findings := l.check(r.options.Progress)
+	findings, _ := l.check(r.options.Progress)
 	if len(findings) == 0 && l.LogEnd() != r.recordsEnd {
 		findings = append(findings, Finding{File: r.Dir, Problem: fmt.Sprintf("the log ends at %d, not %d", l.LogEnd(), r.recordsEnd)})
 	}
