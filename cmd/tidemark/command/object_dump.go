@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,29 +58,19 @@ func (d *objectDump) verdict() error {
 
 // objectLine heads an object.
 type objectLine struct {
-	Type    string `json:"type"` // "object"
-	Key     string `json:"key"`
-	Kind    string `json:"kind"`
-	Version int    `json:"version,omitempty"`
-	Size    int64  `json:"size"`
+	Type    string            `json:"type"` // "object"
+	Key     string            `json:"key"`
+	Kind    stream.ObjectKind `json:"kind"`
+	Version int               `json:"version,omitempty"`
+	Size    int64             `json:"size"`
 }
 
 func (l objectLine) text() string {
-	if l.Kind == kindWAL {
+	if l.Kind == stream.WALKind {
 		return fmt.Sprintf("%s  %s, version %d, %s", l.Key, l.Kind, l.Version, size(l.Size))
 	}
 	return fmt.Sprintf("%s  %s, %s", l.Key, l.Kind, size(l.Size))
 }
-
-// Kinds of objects.
-const (
-	kindWAL         = "write-ahead log object"
-	kindData        = "data object"
-	kindComposite   = "composite object"
-	kindRangeIndex  = "range index"
-	kindReservation = "reservation"
-	kindUnknown     = "unknown object"
-)
 
 // problemLine describes damage, where it occurs.
 type problemLine struct {
@@ -109,18 +98,18 @@ func (d *objectDump) object(ctx context.Context, o storedObject) error {
 		return err
 	}
 	switch kind {
-	case kindWAL:
+	case stream.WALKind:
 		err = d.walObject(ctx, o)
-	case kindData:
+	case stream.DataKind:
 		err = d.dataObject(ctx, o)
-	case kindComposite:
+	case stream.CompositeKind:
 		err = d.composite(ctx, o)
-	case kindReservation:
+	case stream.ReservationKind:
 		err = d.reservation(ctx, o)
-	case kindRangeIndex:
+	case stream.RangeIndexKind:
 		err = d.rangeIndex(ctx, o)
 	default:
-		return fmt.Errorf("%s is not an object of a kind that is known here", o.key)
+		return fmt.Errorf("%s is not an object of a known kind", o.key)
 	}
 	if err != nil {
 		return d.problem(err)
@@ -128,58 +117,35 @@ func (d *objectDump) object(ctx context.Context, o storedObject) error {
 	return nil
 }
 
-// Marks by which an object is known: the first four bytes, or the last eight without the very last.
-const (
-	firstWALv0, firstWALv1 = 0x12345678, 0xEDCBA987
-	lastDataFamily         = 0x88E241B785F4CF
-	lastComposite          = 0x88E241B785F4CFF8
-	reservationSize        = 21
-	maxRangeIndex          = 64 << 20
-)
-
-// kind tells by an object's ends what it is.
-func (o storedObject) kind(ctx context.Context) (string, error) {
-	if o.size < 8 {
-		return kindUnknown, nil
+// kind determines an object's kind by its ends.
+func (o storedObject) kind(ctx context.Context) (stream.ObjectKind, error) {
+	if o.size < stream.KindProbeSize {
+		return stream.UnknownKind, nil
 	}
-	head, err := o.read(ctx, 0, 8)
+	head, err := o.read(ctx, 0, stream.KindProbeSize)
 	if err != nil {
 		return "", err
 	}
-	tail, err := o.read(ctx, o.size-8, 8)
+	tail, err := o.read(ctx, o.size-stream.KindProbeSize, stream.KindProbeSize)
 	if err != nil {
 		return "", err
 	}
-	first, last := binary.BigEndian.Uint32(head), binary.BigEndian.Uint64(tail)
-	switch {
-	case last == lastComposite:
-		return kindComposite, nil
-	case last>>8 == lastDataFamily:
-		return kindData, nil
-	case first == firstWALv0 && o.size == reservationSize:
-		return kindReservation, nil
-	case first == firstWALv0, first == firstWALv1:
-		return kindWAL, nil
-	case binary.BigEndian.Uint16(head) == 0 && o.size <= maxRangeIndex:
-		return kindRangeIndex, nil
-	}
-	return kindUnknown, nil
+	return stream.KindOf(o.size, head, tail), nil
 }
 
-// reservation prints which writer holds a node's log, in stores without put-if-absent: magic u32, node i64, epoch i64,
-// failover u8.
 func (d *objectDump) reservation(ctx context.Context, o storedObject) error {
 	b, err := o.read(ctx, 0, o.size)
 	if err != nil {
 		return err
 	}
-	if err := d.print(objectLine{Type: "object", Key: o.key, Kind: kindReservation, Size: o.size}); err != nil {
+	r, err := stream.DecodeReservation(o.key, b)
+	if err != nil {
 		return err
 	}
-	return d.print(reservationLine{
-		Type: "reservation", Node: int64(binary.BigEndian.Uint64(b[4:])), Epoch: int64(binary.BigEndian.Uint64(b[12:])),
-		Failover: b[20] != 0,
-	})
+	if err := d.print(objectLine{Type: "object", Key: o.key, Kind: stream.ReservationKind, Size: o.size}); err != nil {
+		return err
+	}
+	return d.print(reservationLine{Type: "reservation", Node: r.Node, Epoch: r.Epoch, Failover: r.Failover})
 }
 
 type reservationLine struct {
@@ -200,10 +166,10 @@ func (d *objectDump) rangeIndex(ctx context.Context, o storedObject) error {
 	}
 	streams, err := stream.DecodeRangeIndex(o.key, b)
 	if err != nil {
-		// That it is one was a guess: this is no damage to an object of ours, hence not %w.
-		return fmt.Errorf("%s is not an object of a kind that is known here; read as a range index: %v", o.key, err)
+		// The kind was a guess: this does not show that an object of ours is damaged, hence not %w.
+		return fmt.Errorf("%s is not an object of a known kind; read as a range index: %v", o.key, err)
 	}
-	if err := d.print(objectLine{Type: "object", Key: o.key, Kind: kindRangeIndex, Size: o.size}); err != nil {
+	if err := d.print(objectLine{Type: "object", Key: o.key, Kind: stream.RangeIndexKind, Size: o.size}); err != nil {
 		return err
 	}
 	for _, s := range streams {

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 
 	"github.com/tidemark-io/tidemark/stream"
@@ -11,7 +10,7 @@ import (
 // dataObject prints the blocks of a data object, by the entries of its index, and its footer. A damaged block is shown as
 // such and the next entry follows.
 func (d *objectDump) dataObject(ctx context.Context, o storedObject) error {
-	if err := d.print(objectLine{Type: "object", Key: o.key, Kind: kindData, Size: o.size}); err != nil {
+	if err := d.print(objectLine{Type: "object", Key: o.key, Kind: stream.DataKind, Size: o.size}); err != nil {
 		return err
 	}
 	footer, err := o.footer(ctx)
@@ -80,14 +79,14 @@ func (d *objectDump) blocks(ctx context.Context, o storedObject, e stream.IndexE
 // block reads the block at a position; its header gives its length, and it ends at end or before.
 func (o storedObject) block(ctx context.Context, position, end int64) ([]byte, error) {
 	header, err := o.read(ctx, position, min(stream.BlockHeaderSize, end-position))
-	if err != nil || len(header) < stream.BlockHeaderSize {
-		return header, err // decoding reports what is missing
+	if err != nil {
+		return nil, err
 	}
-	length := int64(int32(binary.BigEndian.Uint32(header[6:])))
-	if length < 0 || length > end-position-stream.BlockHeaderSize {
-		return header, nil // as above
+	length, ok := stream.DecodeBlockLen(header)
+	if !ok || length > end-position {
+		return header, nil // decoding reports what is wrong
 	}
-	return o.read(ctx, position, stream.BlockHeaderSize+length)
+	return o.read(ctx, position, length)
 }
 
 func (d *objectDump) printBlock(position int64, length int, records []stream.Record) error {
@@ -182,7 +181,7 @@ func (d *objectDump) composite(ctx context.Context, o storedObject) error {
 	if o.size > maxComposite {
 		return fmt.Errorf("%s is a composite of %s, which is too large to be one", o.key, size(o.size))
 	}
-	if err := d.print(objectLine{Type: "object", Key: o.key, Kind: kindComposite, Size: o.size}); err != nil {
+	if err := d.print(objectLine{Type: "object", Key: o.key, Kind: stream.CompositeKind, Size: o.size}); err != nil {
 		return err
 	}
 	b, err := o.read(ctx, 0, o.size)

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 
 	"github.com/tidemark-io/tidemark/stream"
@@ -16,12 +15,12 @@ func (d *objectDump) walObject(ctx context.Context, o storedObject) error {
 	}
 	h, err := stream.DecodeWALHeader(o.key, o.size, b)
 	if err != nil {
-		if err := d.print(objectLine{Type: "object", Key: o.key, Kind: kindWAL, Size: o.size}); err != nil {
+		if err := d.print(objectLine{Type: "object", Key: o.key, Kind: stream.WALKind, Size: o.size}); err != nil {
 			return err
 		}
 		return err
 	}
-	if err := d.print(objectLine{Type: "object", Key: o.key, Kind: kindWAL, Version: h.Version, Size: o.size}); err != nil {
+	if err := d.print(objectLine{Type: "object", Key: o.key, Kind: stream.WALKind, Version: h.Version, Size: o.size}); err != nil {
 		return err
 	}
 	if err := d.print(describeWALHeader(h)); err != nil {
@@ -90,11 +89,11 @@ func (d *objectDump) frames(ctx context.Context, o storedObject, h stream.WALHea
 func (o storedObject) frame(ctx context.Context, position int64) (b []byte, whole bool, err error) {
 	rest := o.size - position
 	header, err := o.read(ctx, position, min(stream.FrameHeaderSize, rest))
-	if err != nil || len(header) < stream.FrameHeaderSize {
-		return header, false, err
+	if err != nil {
+		return nil, false, err
 	}
-	length := stream.FrameHeaderSize + int64(binary.BigEndian.Uint32(header[4:]))
-	if length > rest || length > stream.Window {
+	length, ok := stream.DecodeFrameLen(header)
+	if !ok || length > rest {
 		return header, false, nil
 	}
 	b, err = o.read(ctx, position, length)

@@ -123,8 +123,8 @@ func TestSmallObjectsOfOtherImplementationsAreDumped(t *testing.T) {
 
 func TestWhatIsNoObjectIsRefused(t *testing.T) {
 	for _, test := range []struct{ argument, want string }{
-		{fileOf(t, []byte("hello, this is text")), "is not an object of a kind that is known here"},
-		{fileOf(t, nil), "is not an object of a kind that is known here"},
+		{fileOf(t, []byte("hello, this is text")), "is not an object of a known kind"},
+		{fileOf(t, nil), "is not an object of a known kind"},
 		{fileOf(t, []byte("\x00\x00neither version nor length")), "read as a range index"},
 		{filepath.Join(t.TempDir(), "gone"), "object not found"},
 		{"s3://bucket", "names a bucket and no object in it"},

@@ -6,15 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-io/tidemark/node"
 	"github.com/tidemark-io/tidemark/objstore"
 	"github.com/tidemark-io/tidemark/stream"
-	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
 func newWAL() *cobra.Command {
@@ -123,18 +120,13 @@ func findWALObjects(ctx context.Context, store objstore.Store, only walSelection
 	return found, nil
 }
 
-// parseWALKey parses a key of any cluster and node: HASH/_kafka_CLUSTER/NODE/EPOCH/wal/START-END.
-func parseWALKey(key string) (stream.WALPrefix, stream.WALKey, bool) {
-	parts := strings.Split(key, "/")
-	if len(parts) != 6 || !strings.HasPrefix(parts[1], "_kafka_") {
-		return stream.WALPrefix{}, stream.WALKey{}, false
+// parseWALKey parses a key of any cluster and node. ok is false for every other key.
+func parseWALKey(key string) (p stream.WALPrefix, k stream.WALKey, ok bool) {
+	p, found, err := stream.ParseWALPrefix(key)
+	if !found || err != nil {
+		return p, k, false
 	}
-	id, err := strconv.ParseInt(parts[2], 10, 32)
-	if err != nil {
-		return stream.WALPrefix{}, stream.WALKey{}, false
-	}
-	p := stream.WALPrefix{Cluster: strings.TrimPrefix(parts[1], "_kafka_"), Node: catalog.NodeID(id)}
-	k, err := p.Parse(key)
+	k, err = p.Parse(key)
 	return p, k, err == nil
 }
 
