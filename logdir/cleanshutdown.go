@@ -50,7 +50,7 @@ func (d *Dir) TakeCleanShutdown() (CleanShutdown, error) {
 	return taken, err
 }
 
-// HasCleanShutdown reports whether the marker is there, and leaves it.
+// HasCleanShutdown reports whether the marker exists, without removing it.
 func (d *Dir) HasCleanShutdown() (there bool, err error) {
 	err = d.use(func() error {
 		_, err := d.fs.Stat(d.file(cleanShutdownFile))

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// golden reads a file whose bytes are fixed for ever.
+// golden reads a file whose bytes are fixed forever.
 func golden(t testing.TB, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile("testdata/" + name)

@@ -10,12 +10,13 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// The directory of a partition costs two syncs, for partition.metadata and for its name. Those of a topic with very many
-// partitions are made without, and then made durable by one sync of their file system: nobody knows of the topic before that. A
-// crash before it may leave partition.metadata empty or in part, in a directory that holds no record.
+// The directory of a partition costs two syncs, for partition.metadata and for its name. If a topic has very many
+// partitions, their directories are created without these and then made durable by one sync of the file system; nobody
+// knows of the topic before that. A crash before it may leave partition.metadata empty or in part, in a directory without
+// records.
 
-// createTogether is from how many partitions on. A sync of the file system has the dirty pages of everybody to write as well, which
-// takes longer than some hundred syncs if there are many.
+// createTogether is the number of partitions from which on that is done. A sync of the file system also has to write the
+// dirty pages of everybody else, which can take longer than some hundred syncs.
 const createTogether = 500
 
 // Creation creates the directories of some partitions. See [Dir.Create].
@@ -57,9 +58,9 @@ func (d *Dir) CreatePartition(p Partition, topicID UUID) (dir string, err error)
 	return dir, nil
 }
 
-// Partition makes the directory of a partition with its partition.metadata and returns its path. A directory that is there and has
-// no metadata, as a crash leaves one, is completed; one that belongs to the same topic is left as it is; one of another topic fails
-// with an error that matches [fs.ErrExist]. Until [Dir.Create] returns a crash may take it. It is safe for concurrent use.
+// Partition creates the directory of a partition with its partition.metadata and returns its path. An existing directory
+// without metadata, as a crash leaves it, is completed; one of the same topic is left unchanged; for one of another topic
+// the error matches [fs.ErrExist]. Until [Dir.Create] returns, a crash may undo it. It is safe for concurrent use.
 func (c *Creation) Partition(p Partition, topicID UUID) (string, error) {
 	if err := (DirName{Partition: p}).check(); err != nil {
 		return "", err
@@ -119,7 +120,7 @@ func writeNew(fsys vfs.FS, name string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// settle makes durable what was made: in one go, or what of it may be lost one by one.
+// settle makes what was created durable: all at once, or one by one what might otherwise be lost.
 func (c *Creation) settle() error {
 	d := c.dir
 	return d.use(func() error {

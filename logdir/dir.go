@@ -99,12 +99,12 @@ func (d *Dir) prepare() error {
 			return err
 		}
 		if name == pageCachedFile {
-			continue // without an entry there is none
+			continue // it does not exist before it has an entry
 		}
 		f, err := d.fs.Open(d.file(name), vfs.Create)
 		if errors.Is(err, fs.ErrPermission) {
 			if _, there := d.fs.Stat(d.file(name)); there == nil {
-				continue // its error is returned to whoever reads it
+				continue // its error is returned to the caller that reads it
 			}
 		}
 		if err != nil {

@@ -15,7 +15,7 @@ type VersionError struct {
 	File string
 	// Found is the version in the file.
 	Found int64
-	// Newest is the highest version that this build knows; it knows all from 0 on.
+	// Newest is the highest version that this build knows; it knows all from 0.
 	Newest int64
 }
 
@@ -44,7 +44,7 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Reason)
 }
 
-// formatError makes a FormatError without a file, which whoever knows it adds.
+// formatError returns a FormatError without a file; a caller that knows the file adds it.
 func formatError(line int, format string, args ...any) error {
 	return &FormatError{Line: line, Reason: fmt.Sprintf(format, args...)}
 }

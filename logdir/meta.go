@@ -48,9 +48,9 @@ func (d *Dir) Meta() (Meta, error) {
 	return m, err
 }
 
-// WriteMeta replaces meta.properties and returns when it is durable. An empty ClusterID, a negative NodeID and a
-// reserved DirectoryID are refused; a zero one is left out. A file that [Dir.Meta] cannot read is not replaced: it may
-// belong to somebody, so its error is returned.
+// WriteMeta replaces meta.properties and returns when it is durable. An empty ClusterID, a negative NodeID and a reserved
+// DirectoryID are refused; a zero DirectoryID is left out. A file that [Dir.Meta] cannot read is not replaced, since it
+// may belong to another server: its error is returned.
 func (d *Dir) WriteMeta(m Meta) error {
 	if m.ClusterID == "" || m.NodeID < 0 {
 		return fmt.Errorf("%s needs a cluster id and a node id from 0; have %q and %d", metaFile, m.ClusterID, m.NodeID)

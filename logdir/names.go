@@ -66,7 +66,7 @@ const (
 	Stray
 )
 
-// suffix is what the names of a role end with.
+// suffix is the ending of a role's names.
 func (r Role) suffix() string {
 	switch r {
 	case Delete:

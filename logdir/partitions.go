@@ -17,7 +17,7 @@ const (
 	PartitionEntry EntryKind = iota
 	// SharedEntry is one of the files of this package, or half of one that is just being written.
 	SharedEntry
-	// QuarantineEntry is a file that was kept aside, or says what was (package internal/quarantine).
+	// QuarantineEntry is a file that was kept in the quarantine, or one that describes it (package internal/quarantine).
 	QuarantineEntry
 	// IndexCacheEntry is the directory remote-log-index-cache.
 	IndexCacheEntry
@@ -34,7 +34,7 @@ type Entry struct {
 	Name string
 	// Dir is the name in parts, for a PartitionEntry.
 	Dir DirName
-	// Err says for an UnknownDir what is wrong with its name.
+	// Err says what is wrong with the name of an UnknownDir.
 	Err error
 }
 

@@ -55,7 +55,7 @@ type Error struct {
 	Store string
 	// Key is the object's key; for a listing its prefix.
 	Key string
-	// Class is one of the package's classes, or nil for an error that is none of them.
+	// Class is one of the package's classes, or nil if the error has none.
 	Class error
 	// Err is the cause as seen by the driver; nil if the class says everything.
 	Err error

@@ -8,11 +8,11 @@ import (
 	"sync"
 )
 
-// DefaultCalls is how many calls of a store a process has under way at most if nobody says: 25 for each core that it may use,
-// at least 50 and at most 1000.
+// DefaultCalls is the default limit of a process's concurrent calls of a store: 25 for each core that it may use, at
+// least 50 and at most 1000.
 func DefaultCalls() int { return callsFor(runtime.GOMAXPROCS(0)) }
 
-// callsFor is [DefaultCalls] with so many cores.
+// callsFor is [DefaultCalls] for a number of cores.
 func callsFor(cores int) int { return min(max(25*cores, 50), 1000) }
 
 // Limit bounds how many calls are in progress at the same time. Calls beyond that wait, and proceed in order of
@@ -26,7 +26,7 @@ type Limit struct {
 	}
 }
 
-// NewLimit returns a limit of so many calls, at least one.
+// NewLimit returns a limit of that many calls, at least one.
 func NewLimit(calls int) *Limit { return &Limit{calls: max(calls, 1)} }
 
 // Calls is the limit.
@@ -62,7 +62,7 @@ func (l *Limit) enter(ctx context.Context) error {
 	}
 }
 
-// queue takes room if there is some and nobody waits, and a place in the queue otherwise.
+// queue takes room if there is some and nobody waits; otherwise it takes a place in the queue.
 func (l *Limit) queue() (place *list.Element, mine chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,15 +101,15 @@ func (l *Limit) leaveLocked() {
 	l.mu.underWay--
 }
 
-// Limited returns a store that does what s does, with a bound on the calls that are under way: puts of whole objects count
-// against puts, all other calls against others. Both may be the same. A call waits for room for as long as its context allows;
-// one that gave up was never sent. Closing it closes s.
+// Limited returns a store that does what s does, with a bound on the concurrent calls: puts of whole objects count
+// against puts, all other calls against others. Both may be the same. A call waits for room for as long as its context
+// allows; a call that gave up was never sent. Closing it closes s.
 //
-// A write-ahead log and the data that is made of it, on one store, want two stores with the same others and with puts of
-// their own for the log: an append must not wait behind a thousand reads of a compaction.
+// A write-ahead log and the data that is made from it, on one store, should use two stores with the same others and
+// separate puts for the log: an append must not wait behind a thousand reads of a compaction.
 //
-// An upload counts while it is in Create, Write or Finish, not in between: who reads one object to write another would
-// otherwise wait for itself. To abort one needs no room.
+// An upload counts during Create, Write and Finish, not in between: a caller that reads one object to write another could
+// otherwise wait for itself. Abort needs no room.
 func Limited(s Store, puts, others *Limit) Store {
 	return &limited{Store: s, puts: puts, others: others}
 }
@@ -128,7 +128,7 @@ func (s *limited) enter(ctx context.Context, l *Limit, op Op, key string) error 
 	return nil
 }
 
-// Put is of [Store].
+// Put implements [Store].
 func (s *limited) Put(ctx context.Context, key string, data []byte) error {
 	if err := s.enter(ctx, s.puts, OpPut, key); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (s *limited) Put(ctx context.Context, key string, data []byte) error {
 	return s.Store.Put(ctx, key, data)
 }
 
-// PutIfAbsent is of [Store].
+// PutIfAbsent implements [Store].
 func (s *limited) PutIfAbsent(ctx context.Context, key string, data []byte) error {
 	if err := s.enter(ctx, s.puts, OpPutIfAbsent, key); err != nil {
 		return err
@@ -146,7 +146,7 @@ func (s *limited) PutIfAbsent(ctx context.Context, key string, data []byte) erro
 	return s.Store.PutIfAbsent(ctx, key, data)
 }
 
-// Create is of [Store].
+// Create implements [Store].
 func (s *limited) Create(ctx context.Context, key string) (Upload, error) {
 	if err := s.enter(ctx, s.others, OpCreate, key); err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func (s *limited) Create(ctx context.Context, key string) (Upload, error) {
 	return &limitedUpload{Upload: u, store: s, ctx: ctx, key: key}, nil
 }
 
-// Get is of [Store].
+// Get implements [Store].
 func (s *limited) Get(ctx context.Context, key string) ([]byte, error) {
 	if err := s.enter(ctx, s.others, OpGet, key); err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func (s *limited) Get(ctx context.Context, key string) ([]byte, error) {
 	return s.Store.Get(ctx, key)
 }
 
-// ReadRange is of [Store].
+// ReadRange implements [Store].
 func (s *limited) ReadRange(ctx context.Context, key string, p []byte, off int64) error {
 	if err := s.enter(ctx, s.others, OpReadRange, key); err != nil {
 		return err
@@ -177,7 +177,7 @@ func (s *limited) ReadRange(ctx context.Context, key string, p []byte, off int64
 	return s.Store.ReadRange(ctx, key, p, off)
 }
 
-// Head is of [Store].
+// Head implements [Store].
 func (s *limited) Head(ctx context.Context, key string) (Info, error) {
 	if err := s.enter(ctx, s.others, OpHead, key); err != nil {
 		return Info{}, err
@@ -186,7 +186,7 @@ func (s *limited) Head(ctx context.Context, key string) (Info, error) {
 	return s.Store.Head(ctx, key)
 }
 
-// List is of [Store].
+// List implements [Store].
 func (s *limited) List(ctx context.Context, request ListRequest) (Page, error) {
 	if err := s.enter(ctx, s.others, OpList, request.Prefix); err != nil {
 		return Page{}, err
@@ -195,7 +195,7 @@ func (s *limited) List(ctx context.Context, request ListRequest) (Page, error) {
 	return s.Store.List(ctx, request)
 }
 
-// Delete is of [Store].
+// Delete implements [Store].
 func (s *limited) Delete(ctx context.Context, keys ...string) error {
 	if len(keys) == 0 {
 		return nil
@@ -224,7 +224,7 @@ type limitedUpload struct {
 	key   string
 }
 
-// Write is of [Upload].
+// Write implements [Upload].
 func (u *limitedUpload) Write(p []byte) (int, error) {
 	if err := u.store.enter(u.ctx, u.store.others, OpWrite, u.key); err != nil {
 		return 0, err
@@ -233,7 +233,7 @@ func (u *limitedUpload) Write(p []byte) (int, error) {
 	return u.Upload.Write(p)
 }
 
-// Finish is of [Upload]. One that finds no room gives the upload up: it is over.
+// Finish implements [Upload]. If it finds no room it aborts the upload.
 func (u *limitedUpload) Finish() error {
 	if err := u.store.enter(u.ctx, u.store.others, OpFinish, u.key); err != nil {
 		return errors.Join(err, u.Upload.Abort())

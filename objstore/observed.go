@@ -85,7 +85,7 @@ type observed struct {
 	called func(CalledEvent)
 }
 
-// tell is called when a call has ended.
+// tell reports a call that has ended.
 func (s *observed) tell(e CalledEvent, began time.Time) {
 	if e.Err != nil {
 		e.Sent, e.Received = 0, 0
@@ -94,7 +94,7 @@ func (s *observed) tell(e CalledEvent, began time.Time) {
 	s.called(e)
 }
 
-// Put is of [Store].
+// Put implements [Store].
 func (s *observed) Put(ctx context.Context, key string, data []byte) error {
 	began := time.Now()
 	err := s.Store.Put(ctx, key, data)
@@ -102,7 +102,7 @@ func (s *observed) Put(ctx context.Context, key string, data []byte) error {
 	return err
 }
 
-// PutIfAbsent is of [Store].
+// PutIfAbsent implements [Store].
 func (s *observed) PutIfAbsent(ctx context.Context, key string, data []byte) error {
 	began := time.Now()
 	err := s.Store.PutIfAbsent(ctx, key, data)
@@ -110,7 +110,7 @@ func (s *observed) PutIfAbsent(ctx context.Context, key string, data []byte) err
 	return err
 }
 
-// Create is of [Store].
+// Create implements [Store].
 func (s *observed) Create(ctx context.Context, key string) (Upload, error) {
 	began := time.Now()
 	u, err := s.Store.Create(ctx, key)
@@ -121,7 +121,7 @@ func (s *observed) Create(ctx context.Context, key string) (Upload, error) {
 	return &observedUpload{Upload: u, store: s, key: key, began: began}, nil
 }
 
-// Get is of [Store].
+// Get implements [Store].
 func (s *observed) Get(ctx context.Context, key string) ([]byte, error) {
 	began := time.Now()
 	data, err := s.Store.Get(ctx, key)
@@ -129,7 +129,7 @@ func (s *observed) Get(ctx context.Context, key string) ([]byte, error) {
 	return data, err
 }
 
-// ReadRange is of [Store].
+// ReadRange implements [Store].
 func (s *observed) ReadRange(ctx context.Context, key string, p []byte, off int64) error {
 	began := time.Now()
 	err := s.Store.ReadRange(ctx, key, p, off)
@@ -137,7 +137,7 @@ func (s *observed) ReadRange(ctx context.Context, key string, p []byte, off int6
 	return err
 }
 
-// Head is of [Store].
+// Head implements [Store].
 func (s *observed) Head(ctx context.Context, key string) (Info, error) {
 	began := time.Now()
 	info, err := s.Store.Head(ctx, key)
@@ -145,7 +145,7 @@ func (s *observed) Head(ctx context.Context, key string) (Info, error) {
 	return info, err
 }
 
-// List is of [Store].
+// List implements [Store].
 func (s *observed) List(ctx context.Context, request ListRequest) (Page, error) {
 	began := time.Now()
 	page, err := s.Store.List(ctx, request)
@@ -153,7 +153,7 @@ func (s *observed) List(ctx context.Context, request ListRequest) (Page, error) 
 	return page, err
 }
 
-// Delete is of [Store].
+// Delete implements [Store].
 func (s *observed) Delete(ctx context.Context, keys ...string) error {
 	began := time.Now()
 	err := s.Store.Delete(ctx, keys...)
@@ -173,28 +173,28 @@ type observedUpload struct {
 	ended bool
 }
 
-// Write is of [Upload].
+// Write implements [Upload].
 func (u *observedUpload) Write(p []byte) (int, error) {
 	n, err := u.Upload.Write(p)
 	u.sent += int64(n)
 	return n, err
 }
 
-// Finish is of [Upload].
+// Finish implements [Upload].
 func (u *observedUpload) Finish() error {
 	err := u.Upload.Finish()
 	u.tell(OpFinish, u.sent, err)
 	return err
 }
 
-// Abort is of [Upload].
+// Abort implements [Upload].
 func (u *observedUpload) Abort() error {
 	err := u.Upload.Abort()
 	u.tell(OpAbort, 0, err)
 	return err
 }
 
-// tell is for the first end of the upload: to abort it after that does nothing.
+// tell reports the first end of the upload: an abort after that does nothing.
 func (u *observedUpload) tell(op Op, sent int64, err error) {
 	if !u.ended {
 		u.ended = true

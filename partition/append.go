@@ -154,7 +154,7 @@ func (l *Log) admit(ctx context.Context, n int64, mode flushMode) (shares, error
 	return h, nil
 }
 
-// release gives shares back to the budgets.
+// release returns shares to the budgets.
 func (s *syncer) release(h shares) {
 	if h.log > 0 {
 		s.budget.Release(h.log)
@@ -204,8 +204,9 @@ func (l *Log) write(b batch.Batch, held shares) (*Append, error) {
 	return a, nil
 }
 
-// appendError turns an error of the log under this one into one of ours. If that accepts no more appends, nor does this
-// one: what waits for a sync is refused too, since nobody knows whether the device takes it.
+// appendError converts an error of the underlying log into one of this package. If the underlying log accepts no more
+// appends, neither does this one: appends that wait for a sync are refused too, since it is unknown whether the device
+// accepts it.
 func (l *Log) appendError(err error) error {
 	switch {
 	case errors.Is(err, kafkalog.ErrOutOfOrderSequence),

@@ -8,8 +8,8 @@ import (
 	"github.com/tidemark-io/tidemark/kafkalog"
 )
 
-// The journal gets what a log wrote a moment ago. To read a small record back from the file takes half of what it took to
-// write it, so a round with few bytes keeps a copy of them.
+// The journal gets what a log wrote a moment ago. Reading a small record back from the file takes half as long as writing
+// it did, so a round with few bytes keeps a copy of them.
 
 // copiedBytes is how much a round keeps.
 const copiedBytes = 2 << 10

@@ -59,7 +59,7 @@ var (
 
 // OffsetError carries [ErrOffsetOutOfRange].
 type OffsetError struct {
-	Offset     int64 // what was requested
+	Offset     int64 // requested
 	Start, End int64 // what may be requested, both inclusive
 }
 
@@ -70,7 +70,7 @@ func (e *OffsetError) Error() string {
 // Is reports that an OffsetError matches [ErrOffsetOutOfRange].
 func (e *OffsetError) Is(target error) bool { return target == ErrOffsetOutOfRange }
 
-// StorageError carries [ErrStorage] and names the log, what it was doing, and the cause.
+// StorageError carries [ErrStorage] and names the log, the operation and the cause.
 type StorageError struct {
 	Topic     string
 	Partition int32

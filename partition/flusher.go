@@ -128,7 +128,7 @@ func (f *Flusher) Close() {
 	f.journal.close()
 }
 
-// FlusherStats says what a [Flusher] is doing.
+// FlusherStats describes what a [Flusher] is doing.
 type FlusherStats struct {
 	DirtyLogs     int   // waiting for a worker
 	BusyWorkers   int   // syncing
@@ -179,7 +179,7 @@ func (f *Flusher) syncAlone(s *syncer, taken *round) {
 	f.wakeLocked()
 }
 
-// wakeLocked makes sure that a worker comes for what is in the queues.
+// wakeLocked makes sure that a worker handles what is in the queues.
 func (f *Flusher) wakeLocked() {
 	ready := f.mu.alone.length
 	if !f.mu.turn {

@@ -28,8 +28,8 @@ type JournalOptions struct {
 }
 
 const (
-	// defaultJournalFrom is from how many dirty logs on one sync of the journal takes less time than as many syncs side by
-	// side (see docs/performance.md).
+	// defaultJournalFrom is the number of dirty logs from which one sync of the journal takes less time than as many
+	// syncs side by side (see docs/performance.md).
 	defaultJournalFrom = 2
 
 	// journalRoundBytes bounds one round, and its memory.
@@ -38,8 +38,8 @@ const (
 	// journalLogBytes bounds what one log puts into a round. More than that costs about as much to write twice as a sync.
 	journalLogBytes = 128 << 10
 
-	// writeBackBytes is how much of a log gathers before the device is asked to write it: its sync, which is to come, and
-	// everybody else's at that time, then has little left to do.
+	// writeBackBytes is how much of a log accumulates before the device is asked to write it, so that the log's next
+	// sync, and all others at that time, have little left to do.
 	writeBackBytes = 256 << 10
 
 	// settleWorkers is how many logs are synced at the same time for a side to be freed. More would hold up the journal's
@@ -52,7 +52,7 @@ type sharedJournal struct {
 	options JournalOptions
 	writer  *journal.Writer
 	side    int          // that the last round went to
-	holds   [2][]*syncer // the logs of which a side holds something
+	holds   [2][]*syncer // the logs of which a side holds records
 
 	full   atomic.Bool // both sides are; until one is settled
 	gaveUp atomic.Bool // for good
@@ -82,14 +82,14 @@ func (j *sharedJournal) open(o JournalOptions) {
 	j.writer = journal.NewWriter(journal.Options{FS: o.FS, Dir: o.Dir, Bytes: o.Bytes})
 }
 
-// close lets go of the file, which stays.
+// close closes the file, and leaves it.
 func (j *sharedJournal) close() {
 	if j.writer != nil {
 		_ = j.writer.Close() // every round in it was synced
 	}
 }
 
-// worthwhile reports whether so many dirty logs go into the journal rather than be synced one by one.
+// worthwhile reports whether so many dirty logs should go into the journal instead of being synced one by one.
 func (j *sharedJournal) worthwhile(dirty int) bool {
 	return dirty >= j.options.From && j.writer != nil && !j.full.Load() && !j.gaveUp.Load()
 }
@@ -179,8 +179,8 @@ func replayJournal(fs vfs.FS, dir string, find func(topic [16]byte, index int32)
 	return journal.Replay(o)
 }
 
-// journalTurn puts the dirty logs into the journal, as one round. The worker that has the turn calls it; it gives the turn
-// back as soon as the round is durable, and answers the appends after that.
+// journalTurn puts the dirty logs into the journal as one round. The worker that has the turn calls it; it passes the
+// turn on as soon as the round is durable, and answers the appends after that.
 func (f *Flusher) journalTurn() {
 	j := &f.journal
 	var gathered []kafkalog.Tail
@@ -229,8 +229,8 @@ func (f *Flusher) wakeAllLocked() {
 	}
 }
 
-// gather begins a round of the journal and adds what is dirty to it, as much as it takes. Logs that cannot go with it are
-// handed to other workers. With an error, too, the riders' rounds are taken.
+// gather begins a round of the journal and adds as much of what is dirty as fits. Logs that cannot take part are handed
+// to other workers. If it fails, the riders' rounds have still been taken.
 func (f *Flusher) gather() (riders []rider, err error) {
 	j := &f.journal
 	room := int64(j.roundBytes())
@@ -264,8 +264,8 @@ func (f *Flusher) gather() (riders []rider, err error) {
 	return riders, nil
 }
 
-// prepare finds out what the log has for the journal, and how much of a round that takes. It reports false if it is nothing for
-// the journal: too much, or nothing that anybody waits for, or more than the bytes of one file.
+// prepare determines what the log has for the journal, and how much of a round that takes. It reports false if the
+// journal is not for it: too much, nothing that anybody waits for, or bytes of more than one file.
 func (r *rider) prepare() (size int64, ok bool) {
 	s := r.syncer
 	tail, ok := s.tail()
@@ -297,7 +297,7 @@ func (f *Flusher) beginRound() error {
 	return nil
 }
 
-// putBack makes a log dirty again whose round was taken and did not go into the journal's.
+// putBack makes a log dirty again whose round was taken but did not get into the journal.
 func (f *Flusher) putBack(s *syncer, taken *round) {
 	s.taken = taken
 	f.mu.Lock()
@@ -311,7 +311,8 @@ func (f *Flusher) nextDirty() *syncer {
 	return f.mu.dirty.pop()
 }
 
-// keep notes what the journal holds now. It returns what has gathered in the logs and is worth writing to the device.
+// keep records what the journal now holds. It returns what has accumulated in the logs and is worth writing to the
+// device.
 func (f *Flusher) keep(riders []rider) (gathered []kafkalog.Tail) {
 	j := &f.journal
 	wrote := int64(0)
@@ -347,7 +348,7 @@ func (s *syncer) gather(tail kafkalog.Tail) {
 	s.since = tail
 }
 
-// settleSide syncs the logs of which a full side holds something, and frees the side.
+// settleSide syncs the logs of which a full side holds records, and frees the side.
 func (f *Flusher) settleSide(side int, logs []*syncer) {
 	for {
 		var failed, again atomic.Pointer[error]
@@ -362,7 +363,7 @@ func (f *Flusher) settleSide(side int, logs []*syncer) {
 			}
 		})
 		if err := failed.Load(); err != nil {
-			// It may be the only place that has what was acknowledged of this log.
+			// The journal may be the only place that has the acknowledged records of this log.
 			f.journal.giveUp(*err)
 			return
 		}
@@ -382,7 +383,7 @@ func (f *Flusher) settleSide(side int, logs []*syncer) {
 	f.journal.full.Store(false)
 }
 
-// unsyncedTail is what a sync would make durable, unless the log's segments may be rewritten in place of being added to.
+// unsyncedTail is what a sync would make durable, unless the log's segments may be rewritten instead of being added to.
 func (l *Log) unsyncedTail() (kafkalog.Tail, bool) {
 	if l.settings.Load().config.CleanupPolicy.Compacts() {
 		return kafkalog.Tail{}, false

@@ -79,7 +79,7 @@ type Log struct {
 	epoch    atomic.Int32
 	hw       atomic.Int64 // never goes back
 
-	told atomic.Bool // that it accepts no more appends because its disk failed
+	told atomic.Bool // reported that its disk failed and it accepts no more appends
 
 	appending sync.Mutex // one batch at a time
 
@@ -154,7 +154,7 @@ func newLog(o Options, under store, s *settings) *Log {
 	return l
 }
 
-// start takes up leadership and makes what is in the log visible.
+// start assumes leadership and makes what is in the log visible.
 func (l *Log) start(epoch int32, clean bool) error {
 	l.epoch.Store(epoch)
 	if err := l.store.AssignEpoch(epoch, l.store.LogEnd()); err != nil {
@@ -234,7 +234,7 @@ func (l *Log) SetConfig(c topicconfig.Config) {
 	behind := l.syncer.durable.Load() < end
 	l.appending.Unlock()
 	if behind && s.mode == flushOS {
-		l.rearmFlush(s) // flush.ms counts from now on
+		l.rearmFlush(s) // flush.ms counts from now
 	}
 	if behind && (s.mode != flushOS || l.hw.Load() < end) { // or a sync that could not begin was to be retried
 		l.syncer.kick()
@@ -267,8 +267,8 @@ func (l *Log) Fence() {
 	l.moved()
 }
 
-// stopAppends makes err the answer to appends from now on, and returns after the append that runs. The first reason stays,
-// but a log that is deleted says so.
+// stopAppends answers appends with err from now on, and returns after the one that is running. The first reason stays,
+// but a deleted log always says that it is deleted.
 func (l *Log) stopAppends(err error) {
 	l.appending.Lock()
 	defer l.appending.Unlock()
@@ -395,7 +395,7 @@ func (l *Log) reportSync(r *round, err error) {
 	case final(err):
 		l.tellFailed(err)
 	case err != nil:
-		// Nobody waits for what is in the log by now, and the next append may be long in coming.
+		// Nobody waits for what is in the log any more, and the next append may be a long time coming.
 		l.arm(&l.upkeep.flush, monotonic().Add(syncRetryDelay))
 	case r.journaled:
 		l.armSettle(monotonic())
@@ -403,7 +403,7 @@ func (l *Log) reportSync(r *round, err error) {
 	l.moved()
 }
 
-// moved notifies whoever waits for changes of the log.
+// moved notifies those that wait for changes of the log.
 func (l *Log) moved() {
 	l.changed()
 	l.watchers.wakeAll()

@@ -142,11 +142,11 @@ func (m *Maintainer) newTask(run func(now time.Time) (next time.Time)) *Task {
 // immediately. It never waits for a task.
 func (t *Task) Due(at time.Time) { t.dueAt(t.maintainer.monotonicOf(at)) }
 
-// monotonic reads the clock that nobody sets. It is used for differences and comparisons only; what strips its monotonic
-// reading, such as Truncate, must not be done to it.
+// monotonic reads the clock that nobody sets. Use it for differences and comparisons only; operations that strip the
+// monotonic reading, such as Truncate, must not be applied to it.
 func monotonic() time.Time { return time.Now() }
 
-// monotonicOf returns the moment at which it will be the given time, if nobody sets the clock until then.
+// monotonicOf converts a time of day to the monotonic clock, as if nobody sets the clock until then.
 func (m *Maintainer) monotonicOf(at time.Time) time.Time {
 	return monotonic().Add(at.Sub(m.options.Now()))
 }

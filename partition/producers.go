@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Producer is what a log knows of one idempotent or transactional producer.
+// Producer is the log's state of one idempotent or transactional producer.
 type Producer struct {
 	ID               int64
 	Epoch            int16

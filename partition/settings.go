@@ -23,7 +23,7 @@ type settings struct {
 	config        topicconfig.Config
 	mode          flushMode
 	flushMessages int64 // offsets that may be unsynced under flushOS
-	flushMs       int64 // how long they may be; math.MaxInt64: for ever
+	flushMs       int64 // how long they may be; math.MaxInt64: forever
 	checks        batch.Rules
 }
 
@@ -39,7 +39,7 @@ func newSettings(c topicconfig.Config) *settings {
 	return s
 }
 
-// checks is what the topic asks of a produced batch, but for the time and the version of the request.
+// checks is what the topic requires of a produced batch, apart from the time and the version of the request.
 func checks(c topicconfig.Config) batch.Rules {
 	r := batch.Rules{
 		MaxMessageBytes: int(c.MaxMessageBytes),
@@ -71,7 +71,7 @@ func checks(c topicconfig.Config) batch.Rules {
 	return r
 }
 
-// rules is what a batch that arrives now has to obey.
+// rules are the rules for a batch that arrives now.
 func (s *settings) rules(now time.Time, produceVersion int16) batch.Rules {
 	r := s.checks
 	r.NowMs = now.UnixMilli()
@@ -96,7 +96,7 @@ func (s *settings) retains() bool {
 	return s.config.CleanupPolicy.Deletes() && (s.config.RetentionMs >= 0 || s.config.RetentionBytes >= 0)
 }
 
-// proven is the offset below which everything was synced, by what the checkpoints say. The high watermark of a log that
+// proven is the offset below which everything was synced according to the checkpoints. The high watermark of a log that
 // follows the page cache proves nothing.
 func (s *settings) proven(o Options) int64 {
 	if s.mode == flushOS || o.PageCached {
@@ -105,7 +105,8 @@ func (s *settings) proven(o Options) int64 {
 	return max(o.RecoveryPoint, o.HighWatermark)
 }
 
-// logConfig is what the log under a [Log] needs to know. It never syncs on its own account: that is the flusher's work.
+// logConfig is the configuration of the log under a [Log]. That one never syncs of its own accord: syncs are the
+// flusher's work.
 func (s *settings) logConfig(producerExpiry time.Duration) kafkalog.Config {
 	c := s.config
 	var policy kafkalog.Policy

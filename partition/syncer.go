@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-io/tidemark/partition/journal"
 )
 
-// syncer is what the flusher knows of one log: who waits for its next sync, and whether a sync failed.
+// syncer is the flusher's state of one log: who waits for its next sync, and whether a sync failed.
 //
 // A round is all the appends that ride on one sync. An append joins the open round after its bytes are in the log; a
 // worker closes the round for joining and only then calls sync, so the sync covers every append of the round:
@@ -93,7 +93,7 @@ func (s *syncer) join(b batch.Batch, bytes int64, h shares) (*round, error) {
 	return r, nil
 }
 
-// kick asks for a sync, which nobody has to wait for, and returns its round. The log's sticky failure, if there is one, is
+// kick requests a sync, for which nobody has to wait, and returns its round. If the log has failed for good, its error is
 // the round's.
 func (s *syncer) kick() *round {
 	s.mu.Lock()
@@ -121,7 +121,7 @@ func (r *round) wait(ctx context.Context) error {
 	}
 }
 
-// activateLocked puts the log into the queue unless it is there or with a worker, who will look again.
+// activateLocked queues the log unless it is queued already or with a worker, which will look again.
 func (s *syncer) activateLocked() {
 	switch {
 	case s.mu.active:
@@ -161,7 +161,8 @@ func (s *syncer) complete(r *round, end int64, err error) {
 	s.report(r, err)
 }
 
-// begin closes the open round for joining. If a failure released it while the log was queued, it is one that nobody waits for.
+// begin closes the open round for joining. If a failure released the round while the log was queued, begin returns one
+// that nobody waits for.
 func (s *syncer) begin() *round {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,7 +228,7 @@ func (s *syncer) failure() error {
 	return s.mu.failed
 }
 
-// drain waits until the log is neither queued nor with a worker. The caller has made sure that nobody joins any more.
+// drain waits until the log is neither queued nor with a worker. The caller ensures that nobody joins any more.
 func (s *syncer) drain() {
 	s.mu.Lock()
 	if !s.mu.active {

@@ -30,8 +30,9 @@ type upkeep struct {
 	retry     time.Time // not before, after a failure
 }
 
-// settleDelay is after how long, and up to as long again, a log is looked at that has something in the journal: one that took no
-// records since the look before is synced. It takes a descriptor until then, and nobody else may sync it for long.
+// settleDelay is how long after an append, and up to twice as long, a log is examined of which the journal holds records:
+// one that got no records since the previous look is synced. It holds a descriptor until then, and nothing else may sync
+// it for a long time.
 const settleDelay = 30 * time.Second
 
 // retryDelay is how long maintenance that failed waits.
@@ -49,7 +50,7 @@ func (l *Log) armFlush(s *settings) {
 	l.arm(&l.upkeep.flush, monotonic().Add(delay))
 }
 
-// rearmFlush starts the clock of flush.ms anew, or stops it.
+// rearmFlush restarts the clock of flush.ms, or stops it.
 func (l *Log) rearmFlush(s *settings) {
 	l.upkeep.mu.Lock()
 	l.upkeep.flush = time.Time{}
@@ -117,8 +118,8 @@ func (l *Log) notBeforeRetry(at time.Time) time.Time {
 	return at
 }
 
-// maintain does what is due. The maintainer calls it with the time of day, by which is judged what is old; it returns when
-// the log wants to be called again, on the monotonic clock.
+// maintain does what is due. The maintainer calls it with the time of day, which decides what is old; it returns when the
+// log wants to be called again, on the monotonic clock.
 func (l *Log) maintain(now time.Time) (next time.Time) {
 	at := monotonic()
 	if l.take(&l.upkeep.flush, at) && l.syncer.durable.Load() < l.store.LogEnd() {
@@ -131,7 +132,7 @@ func (l *Log) maintain(now time.Time) (next time.Time) {
 		l.retain(now)
 	}
 	if l.take(&l.upkeep.expiry, at) {
-		l.upkeep.producers.Store(false) // first: an append that the look misses says so again
+		l.upkeep.producers.Store(false) // first: an append that the look misses sets it again
 		l.store.RemoveExpiredProducers(now, l.maintainer.producerExpiry())
 		if len(l.store.ActiveProducers()) > 0 {
 			l.upkeep.producers.Store(true)
@@ -148,7 +149,7 @@ func (l *Log) maintain(now time.Time) (next time.Time) {
 	return l.nextUpkeep()
 }
 
-// armSettle has the log looked at after a while, not with all others at once.
+// armSettle schedules a look at the log, spread out so that not all logs are due at once.
 func (l *Log) armSettle(now time.Time) {
 	l.arm(&l.upkeep.settle, now.Add(settleDelay+rand.N(settleDelay)))
 }

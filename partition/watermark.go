@@ -30,7 +30,7 @@ type Checkpoint struct {
 	RecoveryPoint int64 // everything below is on disk
 	HighWatermark int64
 	LogStart      int64
-	Trimmed       bool // LogStart is above what the files say, and so must be kept
+	Trimmed       bool // LogStart is above what the files say, so it must be kept
 	PageCached    bool // the log follows the page cache: its high watermark may be above what is on disk
 }
 

@@ -101,7 +101,8 @@ func EnsureDir(fsys FS, dir string) error {
 	return fsys.SyncDir(parent)
 }
 
-// syncExisting makes the name of a directory durable. A parent that may not be read is somebody else's, who made it.
+// syncExisting makes the name of a directory durable. A parent that cannot be opened for lack of permission belongs to
+// somebody else, who created the directory.
 func syncExisting(fsys FS, dir string) error {
 	parent := path.Dir(dir)
 	if parent == dir {

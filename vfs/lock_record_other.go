@@ -4,5 +4,5 @@ package vfs
 
 import "syscall"
 
-// setRecordLock is the lock of POSIX, which is the process's.
+// setRecordLock takes the POSIX lock, which belongs to the process.
 const setRecordLock = syscall.F_SETLK

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Permissions of what the OS file system makes, before the umask: the owner writes, the group may read, others nothing.
+// Permissions of what the OS file system creates, before the umask: the owner writes, the group may read, others nothing.
 const (
 	filePerm fs.FileMode = 0o640
 	dirPerm  fs.FileMode = 0o750

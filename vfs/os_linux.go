@@ -185,7 +185,7 @@ func sendUntilBlocked(sock, fd int, off, n int64) (sent int64, done bool, err er
 	return sent, true, nil
 }
 
-// isFileFault tells an error of the file that sendfile reads from those of the socket that it writes to.
+// isFileFault distinguishes an error of the file that sendfile reads from those of the socket that it writes to.
 func isFileFault(err error) bool {
 	switch err {
 	case io.ErrUnexpectedEOF, syscall.EIO, syscall.EBADMSG, syscall.EUCLEAN, syscall.ESTALE, syscall.EOVERFLOW:

@@ -133,10 +133,10 @@ type Volume interface {
 	// Holds reports whether a file or directory is on it.
 	Holds(name string) (bool, error)
 
-	// Sync makes durable all files and names on the file system, whoever wrote them, as they were before the call. It writes
-	// the dirty pages of everybody, so it is not for what somebody waits for. An error says that something which was written
-	// since the volume was opened, or since the last Sync, may not be durable, and not what: then every file has to be synced by
-	// itself. Who opens the volume after a write learns nothing of that write.
+	// Sync makes durable all files and names on the file system as they were before the call, whoever wrote them. It also
+	// writes everybody else's dirty pages, so it is not for anything that somebody waits for. An error means that
+	// something written since the volume was opened, or since the last Sync, may not be durable, but not what: then every
+	// file has to be synced individually. Writes that failed before the volume was opened are not reported.
 	Sync() error
 
 	io.Closer

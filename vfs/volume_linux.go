@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// volume is a descriptor of a directory, which remembers the failures of its file system that it has not told of.
+// volume is a descriptor of a directory, which remembers the failures of its file system that it has not yet reported.
 type volume struct {
 	f      *osFile
 	device uint64
 }
 
-// OpenVolume knows the file systems of which syncfs makes everything durable, on a kernel that tells of what could not be
-// written.
+// OpenVolume supports the file systems of which syncfs makes everything durable, on a kernel that reports what could not
+// be written.
 func (osFS) OpenVolume(dir string) (Volume, error) {
 	fail := func(err error) error { return &fs.PathError{Op: "open volume", Path: dir, Err: err} }
 	if err := syncfsReports(); err != nil {

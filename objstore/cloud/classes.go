@@ -14,9 +14,9 @@ import (
 	"github.com/tidemark-io/tidemark/objstore"
 )
 
-// classOf finds the class of a provider's error: by what the provider calls it, then by the HTTP status, then by what
-// gocloud.dev makes of it. What never became an answer (connections, names, time-outs) is transient. An answer that
-// fits nowhere, such as 400 or 501, is of no class: asking again gets the same.
+// classOf determines the class of a provider's error: from the provider's error code, then the HTTP status, then
+// gocloud.dev's code. What failed before there was a response (connections, names, time-outs) is transient. Any other
+// response, such as 400 or 501, has no class: a retry would get the same.
 func classOf(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return objstore.ErrTransient // a time-out inside the library: the caller's own context has not ended

@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	// maxDeletes is how many requests of one call are under way at the same time.
+	// maxDeletes is how many requests of one call are in flight at the same time.
 	maxDeletes = 16
-	// deleteBatch is how many keys S3 takes in one request.
+	// deleteBatch is how many keys S3 accepts in one request.
 	deleteBatch = 1000
 )
 
-// MinDeleteBatch is from how many keys on [Store.Delete] sends S3 the request that deletes many, which is a POST: up to
-// there as many DELETE requests, which are free, take no longer.
+// MinDeleteBatch is the number of keys from which on [Store.Delete] sends S3 the request that deletes many, which is a
+// POST: fewer DELETE requests, which are free, take no longer.
 const MinDeleteBatch = maxDeletes + 1
 
-// Delete is of [objstore.Store]. S3 gets one request for 1,000 keys, from [MinDeleteBatch] on; a provider that has none for
-// many, or a store that speaks like S3 and does not know it, gets one a key.
+// Delete implements [objstore.Store]. From [MinDeleteBatch] keys on, S3 gets one request for every 1,000; a provider that
+// has no such request, or an S3-compatible store that does not know it, gets one per key.
 func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	d := deletion{store: s, ctx: ctx, slots: make(chan struct{}, maxDeletes), keys: keys, failed: make([]*objstore.Error, len(keys))}
 	single, many := d.split()
@@ -59,7 +59,7 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 type deletion struct {
 	store  *Store
 	ctx    context.Context
-	slots  chan struct{} // a token for each request under way
+	slots  chan struct{} // a token for each request in flight
 	all    sync.WaitGroup
 	keys   []string
 	failed []*objstore.Error // by the number of the key; each is one goroutine's to set
@@ -103,8 +103,8 @@ func (d *deletion) deleteOne(i int) {
 	d.failed[i] = d.store.fail(d.ctx, objstore.OpDelete, key, err)
 }
 
-// sendDelete deletes a key. The library looks whether there is an object before it does, which costs a request and is not
-// asked for here.
+// sendDelete deletes a key. The library would first check whether the object exists, which costs a request and is not
+// needed here.
 func (s *Store) sendDelete(ctx context.Context, key string) error {
 	if !s.batch.takes(key) {
 		return s.bucket.Delete(ctx, key)
@@ -170,7 +170,7 @@ func (d *deletion) deleteBatch(batch []int) {
 // errNoBatch is a store that does not take many keys in one request, or not from this caller.
 var errNoBatch = errors.New("the store deletes one key a request")
 
-// sendBatch makes the request and returns what the store says that it did not delete. The error is the provider's, or a
+// sendBatch sends the request and returns what the store reports as not deleted. The error is the provider's, or a
 // [*objstore.Error] about the first key if nothing was sent.
 func (d *deletion) sendBatch(keys []string) ([]types.Error, error) {
 	if err := d.store.usable(d.ctx, objstore.OpDelete, keys[0]); err != nil {
@@ -249,8 +249,8 @@ func value(s *string) string {
 	return *s
 }
 
-// withContentMD5 has a request carry the header that all stores know, in place of S3's checksum headers, which the library
-// sends with this request even where it is told to send them only when they are required.
+// withContentMD5 makes a request carry the header that all stores know, instead of S3's checksum headers, which the
+// library sends with this request even when it is told to send them only if required.
 func withContentMD5(o *s3.Options) {
 	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
 		// A library that names them in another way has nothing to remove: then a strict store refuses the request, and keys are

@@ -114,7 +114,7 @@ func displayName(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
-// pathPrefix is what the URL's path puts in front of every key.
+// pathPrefix is the prefix of every key, from the URL's path.
 func pathPrefix(u *url.URL) (string, error) {
 	path := strings.Trim(u.Path, "/")
 	if path == "" {

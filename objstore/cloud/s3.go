@@ -15,15 +15,16 @@ import (
 	"github.com/tidemark-io/tidemark/objstore"
 )
 
-// s3Bucket makes requests of S3, without gocloud.dev and its transfer manager in between: that copies what is put, and makes 96
-// MiB of memory for each upload in parts. Nil is a bucket that is not there.
+// s3Bucket sends requests to S3 without gocloud.dev and its transfer manager, which copies what is put and allocates 96
+// MiB for each upload in parts. Nil is a bucket of another provider.
 type s3Bucket struct {
 	client         *s3.Client
 	bucket, prefix string
-	// encryption is what the URL asks for, empty if it leaves that to the bucket; with the key, if it names one.
+	// encryption is what the URL asks for, or empty to leave it to the bucket; encryptionKey is the key that the URL
+	// names, if any.
 	encryption    types.ServerSideEncryption
 	encryptionKey *string
-	checksum      types.ChecksumAlgorithm // of what is sent in parts; empty for none
+	checksum      types.ChecksumAlgorithm // of parts; empty for none
 	parts         *partPool               // memory of uploads
 
 	mu struct {
@@ -34,8 +35,8 @@ type s3Bucket struct {
 	}
 }
 
-// newS3Bucket is the bucket of a URL with such a query, in which every key has a prefix. Uploads are sent in parts of so many
-// bytes, with checksums if the store knows those.
+// newS3Bucket returns the bucket of a URL with such a query; every key gets the prefix. Uploads are sent in parts of that
+// many bytes, with checksums if the store knows those.
 func newS3Bucket(client *s3.Client, bucket, prefix string, query url.Values, part int, checksums bool) *s3Bucket {
 	b := &s3Bucket{client: client, bucket: bucket, prefix: prefix, parts: newPartPool(part)}
 	if checksums {
@@ -57,13 +58,13 @@ func (b *s3Bucket) takes(key string) bool {
 	return b != nil && objstore.CheckKey(key) == nil && !strings.Contains(key, "../") && !strings.Contains(key, "__0x")
 }
 
-// name is what a key is called in the bucket.
+// name is a key's name in the bucket.
 func (b *s3Bucket) name(key string) *string {
 	name := b.prefix + key
 	return &name
 }
 
-// ifAbsent is the value of If-None-Match that keeps what is there.
+// ifAbsent is the value of If-None-Match that keeps an existing object.
 const ifAbsent = "*"
 
 // put stores an object with one request, however large it is. The error is the provider's.
@@ -96,9 +97,9 @@ func (b *s3Bucket) finishesIfAbsent(ctx context.Context) (yes, first bool, err e
 	return yes, true, nil
 }
 
-// tryToReplace puts an object and has an upload in parts finished under its key, if that is free. A store that keeps the object
-// and says so has the condition; one that replaces it does not know it, and neither does one that refuses the request for what
-// it is.
+// tryToReplace puts an object, then finishes a multipart upload to its key under the condition that the key is free. A
+// store that keeps the object and says so supports the condition; one that replaces it does not, nor does one that
+// refuses the request as unsupported.
 func (b *s3Bucket) tryToReplace(ctx context.Context) (kept bool, err error) {
 	key := objstore.ProbePrefix + rand.Text() + "-parts"
 	if err := b.put(ctx, key, []byte("tidemark-first"), false); err != nil {
@@ -141,8 +142,8 @@ func (b *s3Bucket) tryToReplace(ctx context.Context) (kept bool, err error) {
 	return false, errors.Join(err, left)
 }
 
-// tidying is the context in which something is removed that nobody needs, also when the caller's has ended. It has a bound: a store
-// that does not answer is not waited for.
+// tidying returns a context for removing what is no longer needed, even if the caller's context has ended. It has a
+// deadline: a store that does not respond is not waited for.
 func tidying(ctx context.Context) (context.Context, context.CancelFunc) {
 	bound := abortTime
 	if ctx.Err() != nil {

@@ -25,7 +25,7 @@ func (b *s3Bucket) get(ctx context.Context, key string) ([]byte, error) {
 	return data, readToEnd(out.Body, data)
 }
 
-// readRange fills p with an object's bytes from off on. A range that the object does not have is [objstore.ErrInvalid].
+// readRange fills p with an object's bytes from off on. A range outside the object is [objstore.ErrInvalid].
 func (b *s3Bucket) readRange(ctx context.Context, key string, p []byte, off int64) error {
 	asked := fmt.Sprintf("bytes=%d-%d", off, off+int64(len(p))-1)
 	out, err := b.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.bucket, Key: b.name(key), Range: &asked})
@@ -43,8 +43,8 @@ func (b *s3Bucket) readRange(ctx context.Context, key string, p []byte, off int6
 	return readToEnd(out.Body, p)
 }
 
-// held is which part of an object an answer has: from where on, and how long the whole object is. The header "bytes 4-7/10" says
-// four bytes of ten; without it the answer is the object.
+// held returns which part of an object a response has: its first byte, and the size of the whole object. The header
+// "bytes 4-7/10" means four bytes of ten; without it the response is the whole object.
 func held(out *s3.GetObjectOutput) (first, size int64, err error) {
 	if out.ContentRange == nil {
 		return 0, aws.ToInt64(out.ContentLength), nil

@@ -16,9 +16,9 @@ import (
 const (
 	// partsAtOnce is how many parts of an upload are sent at the same time, while one more is filled.
 	partsAtOnce = 5
-	// abortTime bounds how long the store is asked to forget an upload; what it keeps then, its own rules remove.
+	// abortTime bounds an abort of an upload; what the store keeps after it, its own rules remove.
 	abortTime = 10 * time.Second
-	// lateTime is that bound for what is tried out once the caller has gone.
+	// lateTime is that bound for what is tested after the caller's context has ended.
 	lateTime = 2 * time.Second
 )
 
@@ -33,7 +33,7 @@ type partWriter struct {
 	bucket *s3Bucket
 	key    string
 	absent bool                   // an upload in parts is finished only if the key is free; one request always is
-	part   []byte                 // what is not on its way yet, up to the size of a part
+	part   []byte                 // what is not yet being sent, up to the size of a part
 	upload *string                // id of the upload in parts; nil before the first part is full
 	sent   []*types.CompletedPart // in order; what each is is known when it has arrived
 	slots  chan struct{}          // a token for each part on its way
@@ -46,7 +46,7 @@ func newPartWriter(ctx context.Context, b *s3Bucket, key string, absent bool) *p
 	return w
 }
 
-// Write is of [io.Writer]. It waits while enough parts are in flight.
+// Write implements [io.Writer]. It waits while enough parts are in flight.
 func (w *partWriter) Write(p []byte) (int, error) {
 	n := 0
 	for n < len(p) {
@@ -107,7 +107,8 @@ func (w *partWriter) sendPart(part []byte, done *types.CompletedPart) error {
 	return nil
 }
 
-// Close makes the object of what was written, unless the context has ended or something has failed: then nothing is left.
+// Close turns what was written into the object, unless the context has ended or something has failed: then nothing is
+// left.
 func (w *partWriter) Close() error {
 	err := w.finish()
 	w.fail(context.Canceled) // releases the context
@@ -166,7 +167,7 @@ func (w *partWriter) abort() {
 	})
 }
 
-// partPool lends the memory of parts, which is given back when nobody has wanted it for a while. It is safe for concurrent
+// partPool lends out the memory of parts, and frees it when it has not been needed for a while. It is safe for concurrent
 // use.
 type partPool struct {
 	size int
@@ -183,7 +184,7 @@ func (p *partPool) get() []byte {
 	return make([]byte, 0, p.size)
 }
 
-// put takes a part back, which nobody looks at any more; nil is nothing.
+// put returns a part that is no longer used; nil does nothing.
 func (p *partPool) put(b []byte) {
 	if b == nil {
 		return

@@ -87,18 +87,18 @@ func (s *Store) fail(ctx context.Context, op objstore.Op, key string, err error)
 	return e
 }
 
-// Put is of [objstore.Store].
+// Put implements [objstore.Store].
 func (s *Store) Put(ctx context.Context, key string, data []byte) error {
 	return s.put(ctx, objstore.OpPut, key, data)
 }
 
-// PutIfAbsent is of [objstore.Store].
+// PutIfAbsent implements [objstore.Store].
 func (s *Store) PutIfAbsent(ctx context.Context, key string, data []byte) error {
 	return s.put(ctx, objstore.OpPutIfAbsent, key, data)
 }
 
-// put sends the object in one request: at S3 by itself, for the library sends 16 MiB and more in parts, which not every store
-// finishes under a condition; elsewhere as far as the provider allows.
+// put sends the object in one request: to S3 directly, because the library sends 16 MiB and more in parts, which not
+// every store finishes under a condition; elsewhere as far as the provider allows.
 func (s *Store) put(ctx context.Context, op objstore.Op, key string, data []byte) error {
 	if err := s.begin(ctx, op, key); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (s *Store) writerOptions(part int) *blob.WriterOptions {
 	}
 }
 
-// Get is of [objstore.Store].
+// Get implements [objstore.Store].
 func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
 	if err := s.begin(ctx, objstore.OpGet, key); err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (s *Store) get(ctx context.Context, key string) ([]byte, error) {
 	return data, readToEnd(r, data)
 }
 
-// readToEnd fills p and then reads the end, which is where checksums are compared.
+// readToEnd fills p and then reads to the end, where the checksum is compared.
 func readToEnd(r io.Reader, p []byte) error {
 	if _, err := io.ReadFull(r, p); err != nil {
 		return err
@@ -167,7 +167,7 @@ func readToEnd(r io.Reader, p []byte) error {
 	return err
 }
 
-// ReadRange is of [objstore.Store].
+// ReadRange implements [objstore.Store].
 func (s *Store) ReadRange(ctx context.Context, key string, p []byte, off int64) error {
 	invalid := func(err error) error {
 		return &objstore.Error{Op: objstore.OpReadRange, Store: s.name, Key: key, Class: objstore.ErrInvalid, Err: err}
@@ -203,7 +203,7 @@ func (s *Store) readRange(ctx context.Context, key string, p []byte, off int64) 
 	return readToEnd(r, p)
 }
 
-// Head is of [objstore.Store].
+// Head implements [objstore.Store].
 func (s *Store) Head(ctx context.Context, key string) (objstore.Info, error) {
 	if err := s.begin(ctx, objstore.OpHead, key); err != nil {
 		return objstore.Info{}, err
@@ -215,7 +215,7 @@ func (s *Store) Head(ctx context.Context, key string) (objstore.Info, error) {
 	return objstore.Info{Key: key, Size: a.Size, Modified: a.ModTime}, nil
 }
 
-// List is of [objstore.Store]. Its tokens are the provider's.
+// List implements [objstore.Store]. Its tokens are the provider's.
 func (s *Store) List(ctx context.Context, request objstore.ListRequest) (objstore.Page, error) {
 	limit, err := request.PageSize()
 	if err != nil {
@@ -241,7 +241,7 @@ func (s *Store) List(ctx context.Context, request objstore.ListRequest) (objstor
 	return page, nil
 }
 
-// Close is of [objstore.Store].
+// Close implements [objstore.Store].
 func (s *Store) Close() error {
 	s.mu.Lock()
 	closed := s.mu.closed

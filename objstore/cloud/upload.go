@@ -8,8 +8,8 @@ import (
 	"github.com/tidemark-io/tidemark/objstore"
 )
 
-// Create is of [objstore.Store]. Up to one part the object is one request; above it is a multipart upload. The first call finds
-// out whether S3 finishes such an upload only if the key is free.
+// Create implements [objstore.Store]. Up to one part the object is one request; above that it is a multipart upload. The
+// first call finds out whether S3 finishes such an upload only if the key is free.
 func (s *Store) Create(ctx context.Context, key string) (objstore.Upload, error) {
 	if err := s.begin(ctx, objstore.OpCreate, key); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ type upload struct {
 	store  *Store
 	key    string
 	w      io.WriteCloser
-	looks  bool  // at the key before it finishes, since the store would replace what is there
+	looks  bool  // checks the key before it finishes, since the store would replace an existing object
 	failed error // the first write that failed
 	ended  bool
 }
@@ -93,7 +93,7 @@ func (u *upload) Finish() error {
 	return nil
 }
 
-// look fails if the key is taken and the store would not say so.
+// look fails if the key is taken and the store would not report that.
 func (u *upload) look() error {
 	if !u.looks {
 		return nil
@@ -108,7 +108,7 @@ func (u *upload) look() error {
 	return u.store.fail(u.ctx, objstore.OpFinish, u.key, err)
 }
 
-// Abort also waits until what was being sent has ended.
+// Abort implements [objstore.Upload]. It also waits until what was being sent has ended.
 func (u *upload) Abort() error {
 	if u.ended {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-io/tidemark/objstore"
 )
 
-// Delete is of [objstore.Store]. Directories that it empties are removed. It syncs each directory once, however many
+// Delete implements [objstore.Store]. Directories that it empties are removed. It syncs each directory once, however many
 // objects of it are removed.
 func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	failed := map[string]*objstore.Error{}
@@ -46,7 +46,7 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	return e
 }
 
-// unlink takes an object's name away; that there is no object is fine.
+// unlink removes an object's name; it is no error if there is no object.
 func (s *Store) unlink(ctx context.Context, key string) *objstore.Error {
 	if err := s.writable(ctx, objstore.OpDelete, key); err != nil {
 		return err.(*objstore.Error)
@@ -71,7 +71,7 @@ func (s *Store) settleDelete(dir string) error {
 		if !errors.Is(err, fs.ErrNotExist) || dir == s.root {
 			return err
 		}
-		dir = path.Dir(dir) // another delete has emptied and removed it, which is what must be durable now
+		dir = path.Dir(dir) // another delete has emptied and removed it, so its parent must be durable
 	}
 	for ; dir != s.root; dir = path.Dir(dir) {
 		if !s.prune(dir) {
@@ -81,8 +81,8 @@ func (s *Store) settleDelete(dir string) error {
 	return nil
 }
 
-// prune removes a directory if nothing is in it but its mark and what a dead process left. That it fails, or comes back after a power cut, costs an
-// empty directory only.
+// prune removes a directory if only its mark and the remains of a dead process are in it. If that fails, or a power cut
+// undoes it, the cost is an empty directory.
 func (s *Store) prune(dir string) bool {
 	entries, err := s.fs.List(dir)
 	if err != nil {

@@ -62,7 +62,7 @@ type Store struct {
 	lock io.Closer
 	next atomic.Uint64 // names the next unfinished object or pin
 
-	incarnation string // tells this holder of the slot from earlier ones
+	incarnation string // distinguishes this holder of the slot from earlier ones
 	pinPrefix   string // begins the names of this store's pins: slot and incarnation
 
 	mu struct {
@@ -90,8 +90,8 @@ func Open(fsys vfs.FS, root string) (*Store, error) {
 	return s, nil
 }
 
-// takeSlot locks the first slot that nobody holds and empties it. Lock files are never removed, so that two processes
-// cannot hold locks on two files of one name.
+// takeSlot locks the first slot that is free and empties it. Lock files are never removed, so that two processes cannot
+// hold locks on two files of one name.
 func (s *Store) takeSlot() error {
 	for n := 0; ; n++ {
 		slot := path.Join(s.root, putsDir, strconv.Itoa(n))
@@ -144,7 +144,7 @@ func (s *Store) sweepSlots() error {
 // String returns the directory's path.
 func (s *Store) String() string { return s.root }
 
-// Close is of [objstore.Store].
+// Close implements [objstore.Store].
 func (s *Store) Close() error {
 	s.mu.Lock()
 	closed := s.mu.closed
@@ -224,8 +224,8 @@ func (s *Store) fail(op objstore.Op, key string, err error) *objstore.Error {
 	return &objstore.Error{Op: op, Store: s.String(), Key: key, Class: classOf(err), Err: err}
 }
 
-// classOf finds the class of a file system's error. What it does not know is taken for a passing fault of the device: a
-// caller that tries again is told in time if it is not.
+// classOf determines the class of a file system's error. An unknown one counts as a passing fault of the device: a caller
+// that retries finds out if it is not.
 func classOf(err error) error {
 	var final *syncError
 	switch {

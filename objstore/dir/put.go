@@ -13,12 +13,12 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// Put is of [objstore.Store].
+// Put implements [objstore.Store].
 func (s *Store) Put(ctx context.Context, key string, data []byte) error {
 	return s.put(ctx, objstore.OpPut, key, data, s.fs.Rename)
 }
 
-// PutIfAbsent is of [objstore.Store].
+// PutIfAbsent implements [objstore.Store].
 func (s *Store) PutIfAbsent(ctx context.Context, key string, data []byte) error {
 	return s.put(ctx, objstore.OpPutIfAbsent, key, data, s.fs.Link)
 }
@@ -76,7 +76,7 @@ func (s *Store) newTemp() (*temp, error) {
 	return t, nil
 }
 
-// unnamed is the error of a file in the slot, which is missing only when the store is broken: it says nothing about the
+// unnamed is the error of a file in the slot, which is missing only if the store is broken: it says nothing about the
 // object.
 func unnamed(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) {
@@ -113,7 +113,7 @@ func (t *temp) discard() error {
 	return nil
 }
 
-// maxRaces bounds how often a put makes its directory again because deletes in other processes emptied and removed it.
+// maxRaces bounds how often a put recreates its directory because deletes in other processes emptied and removed it.
 const maxRaces = 100
 
 // publish gives the file its key's name and makes that durable. ErrExist says that the name is taken, durably.
@@ -145,8 +145,8 @@ func (s *Store) publish(tmp, key string, name func(from, to string) error) error
 	return fmt.Errorf("directory %s was removed %d times", dir, maxRaces)
 }
 
-// taken answers for a name that is taken: by an object, which is made durable first, as its putter may not have come to
-// that; or by a directory.
+// taken returns the error for a name that is taken: by an object, which is made durable first, since its own put may not
+// have got there yet; or by a directory.
 func (s *Store) taken(target, dir string, err error) error {
 	if info, statErr := s.fs.Stat(target); statErr == nil && info.IsDir() {
 		return conflict(target)
@@ -179,9 +179,9 @@ func (s *Store) marked(dir string) bool {
 	return err == nil
 }
 
-// syncWay syncs all names on the way to a directory and marks it. While that lasts a pin in the directory keeps others
-// from removing it: otherwise the mark could land in one that was removed and made again since. Only the syncs matter
-// for the object, which keeps its directory by itself; a mark that cannot be made costs the next put the same syncs.
+// syncWay syncs all names on the way to a directory and marks it. Meanwhile a pin in the directory keeps others from
+// removing it: otherwise the mark could land in one that was removed and created again. Only the syncs matter for the
+// object, which keeps its directory by itself; without a mark the next put makes the same syncs.
 func (s *Store) syncWay(dir string) error {
 	pin := path.Join(dir, s.pinPrefix+strconv.FormatUint(s.next.Add(1), 10))
 	f, pinErr := s.fs.Open(pin, vfs.CreateNew)
@@ -206,7 +206,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// Create is of [objstore.Store].
+// Create implements [objstore.Store].
 func (s *Store) Create(ctx context.Context, key string) (objstore.Upload, error) {
 	if err := s.writable(ctx, objstore.OpCreate, key); err != nil {
 		return nil, err

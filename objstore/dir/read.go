@@ -15,7 +15,7 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// open opens an object's file. What is not a plain file is no object, and neither is what lies below an object.
+// open opens an object's file. What is not a plain file is not an object, nor is anything below an object.
 func (s *Store) open(ctx context.Context, op objstore.Op, key string) (vfs.File, fs.FileInfo, error) {
 	if err := s.begin(ctx, op, key); err != nil {
 		return nil, nil, err
@@ -44,7 +44,7 @@ func (s *Store) stat(key string) (fs.FileInfo, error) {
 	return info, err
 }
 
-// Get is of [objstore.Store].
+// Get implements [objstore.Store].
 func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
 	f, info, err := s.open(ctx, objstore.OpGet, key)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
 	return data, nil
 }
 
-// ReadRange is of [objstore.Store].
+// ReadRange implements [objstore.Store].
 func (s *Store) ReadRange(ctx context.Context, key string, p []byte, off int64) error {
 	if err := objstore.CheckRange(off, len(p), math.MaxInt64); err != nil {
 		return s.fail(objstore.OpReadRange, key, err)
@@ -78,7 +78,7 @@ func (s *Store) ReadRange(ctx context.Context, key string, p []byte, off int64) 
 	return nil
 }
 
-// readFull reads what the file must have: its bytes never change once it is an object.
+// readFull reads bytes that the file must have: they never change once it is an object.
 func readFull(f vfs.File, p []byte, off int64) error {
 	n, err := f.ReadAt(p, off)
 	if n == len(p) {
@@ -87,7 +87,7 @@ func readFull(f vfs.File, p []byte, off int64) error {
 	return fmt.Errorf("read %d bytes of %d: %w", n, len(p), err)
 }
 
-// Head is of [objstore.Store].
+// Head implements [objstore.Store].
 func (s *Store) Head(ctx context.Context, key string) (objstore.Info, error) {
 	if err := s.begin(ctx, objstore.OpHead, key); err != nil {
 		return objstore.Info{}, err
@@ -103,7 +103,7 @@ func objectInfo(key string, info fs.FileInfo) objstore.Info {
 	return objstore.Info{Key: key, Size: info.Size(), Modified: info.ModTime()}
 }
 
-// List is of [objstore.Store]. Its tokens are the last key of the page.
+// List implements [objstore.Store]. Its tokens are the last key of the page.
 func (s *Store) List(ctx context.Context, request objstore.ListRequest) (objstore.Page, error) {
 	limit, err := request.PageSize()
 	if err != nil {
@@ -136,7 +136,7 @@ type lister struct {
 	page   objstore.Page
 }
 
-// walk lists the keys that begin with top, which is empty or ends in a slash. A directory that is gone was emptied.
+// walk lists the keys that begin with top, which is empty or ends in a slash. A missing directory was emptied.
 func (l *lister) walk(top string) error {
 	if err := l.ctx.Err(); err != nil {
 		return err

@@ -89,7 +89,7 @@ func (s *Store) end(op Op, err error) {
 	}
 }
 
-// do makes one call with what the injector says about it.
+// do makes one call as the injector decides.
 func (s *Store) do(ctx context.Context, op Op, call func(Fault) error) (err error) {
 	op, fault := s.begin(op)
 	defer func() { s.end(op, err) }()
@@ -134,19 +134,19 @@ func (s *Store) injected(op Op, cause error) error {
 	return all
 }
 
-// Put is of [objstore.Store].
+// Put implements [objstore.Store].
 func (s *Store) Put(ctx context.Context, key string, data []byte) error {
 	op := Op{Kind: objstore.OpPut, Key: key, Len: int64(len(data))}
 	return s.do(ctx, op, func(Fault) error { return s.base.Put(ctx, key, data) })
 }
 
-// PutIfAbsent is of [objstore.Store].
+// PutIfAbsent implements [objstore.Store].
 func (s *Store) PutIfAbsent(ctx context.Context, key string, data []byte) error {
 	op := Op{Kind: objstore.OpPutIfAbsent, Key: key, Len: int64(len(data))}
 	return s.do(ctx, op, func(Fault) error { return s.base.PutIfAbsent(ctx, key, data) })
 }
 
-// Get is of [objstore.Store].
+// Get implements [objstore.Store].
 func (s *Store) Get(ctx context.Context, key string) (data []byte, err error) {
 	err = s.do(ctx, Op{Kind: objstore.OpGet, Key: key}, func(Fault) (err error) {
 		data, err = s.base.Get(ctx, key)
@@ -158,13 +158,13 @@ func (s *Store) Get(ctx context.Context, key string) (data []byte, err error) {
 	return data, nil
 }
 
-// ReadRange is of [objstore.Store].
+// ReadRange implements [objstore.Store].
 func (s *Store) ReadRange(ctx context.Context, key string, p []byte, off int64) error {
 	op := Op{Kind: objstore.OpReadRange, Key: key, Off: off, Len: int64(len(p))}
 	return s.do(ctx, op, func(Fault) error { return s.base.ReadRange(ctx, key, p, off) })
 }
 
-// Head is of [objstore.Store].
+// Head implements [objstore.Store].
 func (s *Store) Head(ctx context.Context, key string) (info objstore.Info, err error) {
 	err = s.do(ctx, Op{Kind: objstore.OpHead, Key: key}, func(Fault) (err error) {
 		info, err = s.base.Head(ctx, key)
@@ -176,7 +176,7 @@ func (s *Store) Head(ctx context.Context, key string) (info objstore.Info, err e
 	return info, nil
 }
 
-// List is of [objstore.Store].
+// List implements [objstore.Store].
 func (s *Store) List(ctx context.Context, request objstore.ListRequest) (page objstore.Page, err error) {
 	op := Op{Kind: objstore.OpList, Key: request.Prefix, Token: request.Token, Len: int64(request.Limit)}
 	err = s.do(ctx, op, func(Fault) (err error) {
@@ -189,7 +189,7 @@ func (s *Store) List(ctx context.Context, request objstore.ListRequest) (page ob
 	return page, nil
 }
 
-// Delete is of [objstore.Store].
+// Delete implements [objstore.Store].
 func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	op := Op{Kind: objstore.OpDelete, Keys: slices.Clone(keys)}
 	return s.do(ctx, op, func(fault Fault) error { return s.deleteSome(ctx, keys, fault.Keys) })
@@ -234,7 +234,7 @@ func (s *Store) deleteSome(ctx context.Context, keys []string, faults map[string
 // Close closes the base. It is not a call that the injector sees.
 func (s *Store) Close() error { return s.base.Close() }
 
-// Create is of [objstore.Store]. The upload's calls are seen by the injector too.
+// Create implements [objstore.Store]. The upload's calls are seen by the injector too.
 func (s *Store) Create(ctx context.Context, key string) (up objstore.Upload, err error) {
 	err = s.do(ctx, Op{Kind: objstore.OpCreate, Key: key}, func(Fault) (err error) {
 		up, err = s.base.Create(ctx, key)

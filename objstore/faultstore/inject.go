@@ -81,7 +81,7 @@ func First(injectors ...Injector) Injector {
 	}
 }
 
-// Writes matches the calls that change what the store holds.
+// Writes matches the calls that change the contents of the store.
 func Writes(op Op) bool { return op.IsWrite() }
 
 // Matching matches calls of one kind on keys that match the glob, whose language is that of [path.Match]; of a delete

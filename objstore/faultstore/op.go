@@ -49,7 +49,7 @@ func (o Op) String() string {
 	return fmt.Sprintf("%s %s", o.Kind, o.Key)
 }
 
-// IsWrite reports whether the call changes what the store holds, or may.
+// IsWrite reports whether the call changes, or may change, the contents of the store.
 func (o Op) IsWrite() bool {
 	switch o.Kind {
 	case objstore.OpPut, objstore.OpPutIfAbsent, objstore.OpCreate, objstore.OpWrite, objstore.OpFinish, objstore.OpAbort,

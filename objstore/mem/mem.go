@@ -84,7 +84,7 @@ func (s *Store) fail(op objstore.Op, key string, class, err error) error {
 	return &objstore.Error{Op: op, Store: s.String(), Key: key, Class: class, Err: err}
 }
 
-// Put is of [objstore.Store].
+// Put implements [objstore.Store].
 func (s *Store) Put(ctx context.Context, key string, data []byte) error {
 	if err := s.begin(ctx, objstore.OpPut, key); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (b *Bucket) put(key string, data []byte) {
 	b.mu.objects[key] = object{data, b.now()}
 }
 
-// PutIfAbsent is of [objstore.Store].
+// PutIfAbsent implements [objstore.Store].
 func (s *Store) PutIfAbsent(ctx context.Context, key string, data []byte) error {
 	if err := s.begin(ctx, objstore.OpPutIfAbsent, key); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (s *Store) find(ctx context.Context, op objstore.Op, key string) (object, e
 	return o, nil
 }
 
-// Get is of [objstore.Store].
+// Get implements [objstore.Store].
 func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
 	o, err := s.find(ctx, objstore.OpGet, key)
 	if err != nil {
@@ -149,7 +149,7 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
 	return append([]byte{}, o.data...), nil
 }
 
-// ReadRange is of [objstore.Store].
+// ReadRange implements [objstore.Store].
 func (s *Store) ReadRange(ctx context.Context, key string, p []byte, off int64) error {
 	if err := objstore.CheckRange(off, len(p), math.MaxInt64); err != nil {
 		return s.fail(objstore.OpReadRange, key, objstore.ErrInvalid, err)
@@ -165,7 +165,7 @@ func (s *Store) ReadRange(ctx context.Context, key string, p []byte, off int64) 
 	return nil
 }
 
-// Head is of [objstore.Store].
+// Head implements [objstore.Store].
 func (s *Store) Head(ctx context.Context, key string) (objstore.Info, error) {
 	o, err := s.find(ctx, objstore.OpHead, key)
 	if err != nil {
@@ -178,7 +178,7 @@ func (o object) info(key string) objstore.Info {
 	return objstore.Info{Key: key, Size: int64(len(o.data)), Modified: o.modified}
 }
 
-// List is of [objstore.Store]. Its tokens are the last key of the page.
+// List implements [objstore.Store]. Its tokens are the last key of the page.
 func (s *Store) List(ctx context.Context, request objstore.ListRequest) (objstore.Page, error) {
 	limit, err := request.PageSize()
 	if err != nil {
@@ -204,7 +204,7 @@ func (s *Store) List(ctx context.Context, request objstore.ListRequest) (objstor
 	return page, nil
 }
 
-// Delete is of [objstore.Store].
+// Delete implements [objstore.Store].
 func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	var failed []*objstore.Error
 	for _, key := range keys {
@@ -226,7 +226,7 @@ func (b *Bucket) remove(key string) {
 	delete(b.mu.objects, key)
 }
 
-// Close is of [objstore.Store].
+// Close implements [objstore.Store].
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,7 +234,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Create is of [objstore.Store].
+// Create implements [objstore.Store].
 func (s *Store) Create(ctx context.Context, key string) (objstore.Upload, error) {
 	if err := s.begin(ctx, objstore.OpCreate, key); err != nil {
 		return nil, err

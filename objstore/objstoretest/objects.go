@@ -237,7 +237,7 @@ func testDeletePartly(s *suite) {
 	require.Empty(s, s.keys("", 0))
 }
 
-// testDeletePartlyOfMany is about more keys than a provider takes in one request, of which some cannot be deleted.
+// testDeletePartlyOfMany deletes more keys than a provider accepts in one request, some of which cannot be deleted.
 func testDeletePartlyOfMany(s *suite) {
 	var keys, bad []string
 	for i := range 2300 {

@@ -47,7 +47,8 @@ func testUpload(s *suite) {
 	require.True(s, s.content("large/object") == strings.Repeat(part, 12))
 }
 
-// testUploadIfAbsent: whether the object was there before the upload began or came while it was sent, in one part or several.
+// testUploadIfAbsent has an object that was there before the upload began, or that is created while it is sent, in one
+// part or several.
 func testUploadIfAbsent(s *suite) {
 	for _, size := range []int{3, 12 << 20} {
 		s.put("before", "old")

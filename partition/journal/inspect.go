@@ -123,7 +123,7 @@ func (s *inspection) note(e located) error {
 	return nil
 }
 
-// lacking leaves out what a journal that waits says it does not wait for.
+// lacking leaves out what a waiting journal says it does not wait for.
 func (s *inspection) lacking() ([]Held, error) {
 	sector, err := s.reader.bytes(0, sectorSize)
 	if err != nil {

@@ -77,7 +77,7 @@ type Lacking struct {
 	Err  error // matches vfs.IsNoSpace
 }
 
-// add takes in what became of a later journal.
+// add adds the outcome of a later journal.
 func (d *Replayed) add(other Replayed) {
 	d.Rounds = d.Rounds || other.Rounds
 	d.Files, d.Written, d.Bytes = d.Files+other.Files, d.Written+other.Written, d.Bytes+other.Bytes
@@ -207,7 +207,7 @@ func numbered(fsys vfs.FS, dir, prefix string) (names []string, last int, err er
 	return names, last, err
 }
 
-// putAside gives the journal a name under which no start looks for it, and returns that.
+// putAside renames the journal so that no start looks for it, and returns the new name.
 func putAside(fsys vfs.FS, dir, journal string) (string, error) {
 	for n := 1; ; n++ {
 		name := path.Join(dir, leftPrefix+strconv.Itoa(n))
@@ -275,7 +275,7 @@ type replay struct {
 	lacking []*target // of done.Lacking
 }
 
-// target is a file and what the journal has of it, by position in the file for the most part.
+// target is a file and what the journal has of it, mostly ordered by position in the file.
 type target struct {
 	file   string
 	number int // of its partition
@@ -373,8 +373,8 @@ func (r *replay) leave(file, reason string) {
 	}
 }
 
-// nextSegment returns the base offset of the segment behind the one of a file, or math.MaxInt64. One without records may be
-// what is left of a roll that was taken back.
+// nextSegment returns the base offset of the segment after the one of a file, or math.MaxInt64. A segment without records
+// may be left over from a roll that was undone.
 func (r *replay) nextSegment(file string, base int64) (int64, error) {
 	entries, err := r.FS.List(path.Dir(file))
 	if err != nil {
@@ -398,9 +398,9 @@ func (r *replay) nextSegment(file string, base int64) (int64, error) {
 	return next, nil
 }
 
-// restorePiece writes the records of one entry, also if they are there, and returns how many bytes were missing. reason says
-// why the file is not theirs. Records at the offset next and above are of another segment. front is what is known of the
-// batches in front of them, which is looked at in doubt.
+// restorePiece writes the records of one entry, even if they are already there, and returns how many bytes were missing.
+// reason says why the file is not theirs. Records from the offset next on are of another segment. front is what is known
+// of the batches before them, which is read only in doubt.
 func (r *replay) restorePiece(file vfs.File, e located, next int64, front *walk) (written int64, reason string, err error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -418,8 +418,9 @@ func (r *replay) restorePiece(file vfs.File, e located, next int64, front *walk)
 		return 0, "", err
 	}
 	if bytes.Equal(want, have) {
-		// They may have been read from memory alone: after a failed fsync the next one succeeds without them. To write them
-		// over themselves takes no space on most file systems; where it does and there is none, the start must not fail for it.
+		// They may have been read from memory alone: after a failed fsync the next one succeeds without them. Overwriting
+		// them with themselves takes no space on most file systems; where it does and there is none, the start must not
+		// fail because of it.
 		if _, err = file.WriteAt(want, e.Position); vfs.IsNoSpace(err) {
 			err = nil
 		}
@@ -444,7 +445,7 @@ func (r *replay) restorePiece(file vfs.File, e located, next int64, front *walk)
 	return e.length, "", err
 }
 
-// endOf returns the offset behind the last of the batches, 0 if there is none.
+// endOf returns the offset after the last of the batches, 0 if there is none.
 func endOf(batches []byte) (end int64) {
 	for {
 		b, rest, err := batch.Next(batches)
@@ -455,9 +456,9 @@ func endOf(batches []byte) (end int64) {
 	}
 }
 
-// laterBatch reports whether, from a position of a file on, a whole batch of a later leader epoch stands in the place of one
-// of the wanted batches, and how far behind the position. What is torn is not whole, and of the same leader it is what a failed append
-// left behind.
+// laterBatch reports whether, from a position of a file on, a complete batch of a later leader epoch is in the place of
+// one of the wanted batches, and how far after the position. A torn batch is not complete, and one of the same leader was
+// left by a failed append.
 func laterBatch(want []byte, file vfs.File, position, size int64) (at int64, later bool, err error) {
 	for {
 		wanted, rest, err := batch.Next(want)
@@ -478,7 +479,7 @@ func laterBatch(want []byte, file vfs.File, position, size int64) (at int64, lat
 
 // wholeBatch reads the batch at a position of a file of the given size. It returns nil if there is none, or not all of it.
 func wholeBatch(file vfs.File, position, size int64) (batch.Batch, error) {
-	const largest = 128 << 20 // what claims to be more is no batch
+	const largest = 128 << 20 // nothing larger is a batch
 	if size-position < batch.HeaderSize {
 		return nil, nil
 	}

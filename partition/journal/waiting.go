@@ -24,7 +24,7 @@ const (
 	flagLeft  = uint32(2)
 )
 
-// waitingMarks are what a journal that waits says of itself.
+// waitingMarks are what a waiting journal records about itself.
 type waitingMarks struct {
 	left bool // a file of another partition was left alone
 	keys uint32
@@ -48,7 +48,7 @@ func (m *waitingMarks) put(sector []byte) {
 	binary.BigEndian.PutUint32(sector[waitsAt:], crc32.Checksum(sector[waitsFlags:sectorSize], castagnoli))
 }
 
-// waitingMarksOf reads the marks of a first sector, and reports false if there are none, or not whole ones.
+// waitingMarksOf reads the marks of a first sector, and reports false if there are none or they are damaged.
 func waitingMarksOf(sector []byte) (m waitingMarks, ok bool) {
 	if len(sector) < sectorSize || binary.BigEndian.Uint32(sector[waitsAt:]) != crc32.Checksum(sector[waitsFlags:sectorSize], castagnoli) {
 		return m, false
@@ -97,7 +97,8 @@ func (r *replay) restrict(waits bool) error {
 	return nil
 }
 
-// markLacking makes durable which partitions wait, before any other is served. Those that cannot be told from them wait, too.
+// markLacking makes durable which partitions wait, before any other is served. Those that cannot be told apart from them
+// wait too.
 func (r *replay) markLacking() error {
 	marks := waitingMarks{left: r.left, keys: keysSum(r.keys)}
 	lacks := map[int]bool{}

@@ -117,7 +117,7 @@ func (w *Writer) create() error {
 	return w.fs.SyncDir(path.Dir(w.name))
 }
 
-// turn begins the other side: what it held is needed no more.
+// turn begins the other side: what it held is no longer needed.
 func (w *Writer) turn() error {
 	if w.Full() {
 		return ErrFull

@@ -10,7 +10,7 @@
 //		if disk.Calls() <= n {
 //			break // the scenario ended before call n
 //		}
-//		// hold err and the remains against the room's promises
+//		// compare err and what is left with what the room promises
 //	}
 //
 // [FS.Trace] records the calls as text, for goldens of what an operation asks of the disk.

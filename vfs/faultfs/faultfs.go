@@ -11,9 +11,9 @@ import (
 	"github.com/tidemark-io/tidemark/vfs"
 )
 
-// FS is a file system whose calls can fail. It is a [vfs.FS], and a [vfs.SpaceReporter] and [vfs.VolumeOpener] that answer
-// with an error that matches [errors.ErrUnsupported] when what it wraps is none. Its files have exactly those optional
-// interfaces that the wrapped files have.
+// FS is a file system whose calls can fail. It is a [vfs.FS], and a [vfs.SpaceReporter] and [vfs.VolumeOpener] whose
+// methods return an error that matches [errors.ErrUnsupported] if the wrapped file system has no such methods. Its files
+// have exactly the optional interfaces of the wrapped files.
 type FS struct {
 	base vfs.FS
 
@@ -105,7 +105,7 @@ func (f *FS) finish(op Op, fault Fault, call func() error) error {
 	return err
 }
 
-// transfer makes a call that moves n bytes and can be cut short: move is asked for so many of them.
+// transfer makes a call that moves n bytes and can be cut short; move moves the given number of them.
 func (f *FS) transfer(op Op, move func(n int64) (int64, error)) (int64, error) {
 	op, fault := f.begin(op)
 	n, err := op.Len, injected(op, fault.Err)

@@ -67,7 +67,7 @@ func When(match func(Op) bool, inject Injector) Injector {
 	}
 }
 
-// Writes matches the calls that change what the file system holds or make it durable.
+// Writes matches the calls that change the file system or make changes durable.
 func Writes(op Op) bool { return op.Kind.IsWrite() }
 
 // Matching matches the calls of one kind on names that match the glob, whose language is that of [path.Match]. A glob

@@ -72,7 +72,7 @@ func Kinds() []Kind {
 	return all
 }
 
-// IsWrite reports whether calls of this kind change what the file system holds or make it durable.
+// IsWrite reports whether calls of this kind change the file system or make changes durable.
 func (k Kind) IsWrite() bool {
 	switch k {
 	case OpCreate, OpRemove, OpRename, OpLink, OpMkdirAll, OpChtimes, OpSyncDir, OpLock,

@@ -5,15 +5,15 @@ import (
 	"syscall"
 )
 
-// Quota is a disk that fills up: it lets so many bytes be written and then fails every write with ENOSPC, for which
-// vfs.IsNoSpace is true. The write that crosses the line is done in part. Rewriting costs as much as appending, a
-// reservation costs nothing, and removing or truncating gives nothing back; [Quota.Free] does.
+// Quota is a disk that fills up: it accepts a number of bytes and then fails every write with ENOSPC, for which
+// vfs.IsNoSpace is true. The write that exceeds it is done in part. Rewriting costs as much as appending, a reservation
+// costs nothing, and removing or truncating frees nothing; [Quota.Free] does.
 type Quota struct {
 	mu   sync.Mutex
 	left int64
 }
 
-// NewQuota returns a quota of so many bytes. Its Inject method is the [Injector].
+// NewQuota returns a quota of that many bytes. Its Inject method is the [Injector].
 func NewQuota(bytes int64) *Quota { return &Quota{left: bytes} }
 
 // Free adds bytes to what may still be written.

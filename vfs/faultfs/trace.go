@@ -58,7 +58,7 @@ func (t *Trace) String() string {
 	return strings.Join(t.lines, "\n") + "\n"
 }
 
-// Reset forgets what was recorded and goes on.
+// Reset forgets what was recorded; recording continues.
 func (t *Trace) Reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

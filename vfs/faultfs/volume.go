@@ -13,7 +13,7 @@ type volume struct {
 	base vfs.Volume
 }
 
-// OpenVolume implements [vfs.VolumeOpener]. It is unsupported where the file system below is none.
+// OpenVolume implements [vfs.VolumeOpener]. It is unsupported if the wrapped file system is not one.
 func (f *FS) OpenVolume(dir string) (vfs.Volume, error) {
 	base, ok := f.base.(vfs.VolumeOpener)
 	if !ok {

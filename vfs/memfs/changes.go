@@ -15,7 +15,7 @@ type change struct {
 	durable bool
 }
 
-// slot is a name and what it leads to after the change; nil for nothing.
+// slot is a name and the file or directory that it leads to after the change; nil for none.
 type slot struct {
 	dir  *dir
 	name string

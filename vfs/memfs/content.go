@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// pageSize is what a file's bytes are kept and copied in.
+// pageSize is the unit in which a file's bytes are kept and copied.
 const pageSize = 4096
 
 // maxSize bounds a file, so that a wrong offset is an error and not all of the memory.
@@ -21,13 +21,13 @@ type page struct {
 	era  uint64
 }
 
-// image is what a file holds at one moment. Bytes of a page that lie at or after size are zero.
+// image is the content of a file at one moment. Bytes of a page that lie at or after size are zero.
 type image struct {
 	pages []page
 	size  int64
 }
 
-// content is what a file holds, and what it might hold after a crash.
+// content is the content of a file, and what it might be after a crash.
 //
 // Between two syncs a file passes through states, one more with each truncation that makes it shorter. A crash finds it
 // in one of them: the durable image cut to the shortest length so far (floor), with any of the state's unsynced pages
@@ -57,7 +57,7 @@ func newContent() content {
 	return content{era: 1, dirty: map[int]struct{}{}, dropped: map[int]struct{}{}, floor: math.MaxInt64}
 }
 
-// read copies from off on and returns how much there was.
+// read copies from off on and returns the number of bytes copied.
 func (m *image) read(p []byte, off int64) int {
 	if off >= m.size {
 		return 0
@@ -181,7 +181,7 @@ func (c *content) sync() {
 	c.era++
 }
 
-// drop gives up what a sync would have written.
+// drop discards what a sync would have written.
 func (c *content) drop() {
 	maps.Copy(c.dropped, c.dirty)
 	clear(c.dirty)

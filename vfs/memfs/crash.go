@@ -126,7 +126,7 @@ func (c *crash) chooseTime(synced, newest time.Time) time.Time {
 	return synced
 }
 
-// chooseImage draws what a file holds: which of its states, how long, and which of its sectors.
+// chooseImage chooses what a file holds: which of its states, how long, and which of its sectors.
 func (c *crash) chooseImage(of *content) image {
 	s := c.chooseState(of)
 	left := of.durable.clone()

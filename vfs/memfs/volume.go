@@ -13,7 +13,7 @@ type volume struct {
 	fs   *FS
 	dir  string
 	mu   sync.Mutex
-	lost int64 // failures that it has told of, or that were before it
+	lost int64 // failures that were reported, or came before it was opened
 }
 
 // OpenVolume implements [vfs.VolumeOpener].

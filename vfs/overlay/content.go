@@ -67,7 +67,7 @@ func (c *content) readAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// readBase fills p from the base's file as far as that shows through, and with zeros beyond. It needs c.mu.
+// readBase fills p from the base's file as far as that is visible, and with zeros beyond. It needs c.mu.
 func (c *content) readBase(p []byte, off int64) error {
 	clear(p)
 	n := min(int64(len(p)), c.baseSize-off)
@@ -82,7 +82,7 @@ func (c *content) readBase(p []byte, off int64) error {
 		c.opened = f
 	}
 	_, err := c.opened.ReadAt(p[:n], off)
-	if err == io.EOF { // what a read that ends at the file's end may say
+	if err == io.EOF { // a read that ends at the file's end may return it
 		err = nil
 	}
 	return err
@@ -107,8 +107,8 @@ func (c *content) writeAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// writePart writes bytes of one page. Those that are there already take no memory: recovery writes again what it read. It needs
-// c.mu.
+// writePart writes bytes of one page. Bytes that do not change take no memory: recovery rewrites what it has read. It
+// needs c.mu.
 func (c *content) writePart(p []byte, off int64) error {
 	if _, changed := c.pages[off/pageSize]; !changed {
 		if c.there == nil {
@@ -129,7 +129,7 @@ func (c *content) writePart(p []byte, off int64) error {
 	return err
 }
 
-// page returns a page to change, filled with what it holds now. It needs c.mu.
+// page returns a page to change, filled with its current content. It needs c.mu.
 func (c *content) page(number int64) (*[pageSize]byte, error) {
 	if page, ok := c.pages[number]; ok {
 		return page, nil

@@ -35,7 +35,7 @@ type node struct {
 	content *content // of a file
 }
 
-// find returns what the overlay knows of a name, and takes it over from the base if that has it. It needs f.mu.
+// find returns the node of a name, copied from the base if that has it and the overlay does not. It needs f.mu.
 func (f *FS) find(op, name string) (*node, error) {
 	if name == "" {
 		return nil, pathError(op, name, fs.ErrNotExist)
@@ -75,7 +75,7 @@ func (f *FS) parentRemoved(name string) bool {
 	return false
 }
 
-// parent checks that a name can be made: its directory is there. It needs f.mu.
+// parent checks that a name can be created: its directory must exist. It needs f.mu.
 func (f *FS) parent(op, name string) error {
 	dir := path.Dir(path.Clean(name))
 	if dir == "." || dir == "/" {
@@ -309,7 +309,7 @@ func (f *FS) Chtimes(name string, mtime time.Time) error {
 	return nil
 }
 
-// SyncDir does nothing but check that the directory is there.
+// SyncDir only checks that the directory exists.
 func (f *FS) SyncDir(name string) error {
 	info, err := f.Stat(name)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package vfstest is the test suite of file systems. Every [vfs.FS] passes it, so that what a room has been tested on in
-// memory is what it meets on a disk.
+// Package vfstest is the test suite of file systems. Every [vfs.FS] passes it, so what has been tested in memory holds on
+// a disk.
 package vfstest
 
 import (
