@@ -154,7 +154,7 @@ func TestTopicsAreCreatedOnceUnderALegalName(t *testing.T) {
 		step{CreateTopic{ID: TopicID{9}, Name: "many", Partitions: MaxPartitions + 1}, Result{Code: InvalidArgument, Detail: "100000"}},
 	)
 	for _, name := range []string{"", ".", "..", "a b", "a/b", "ä", strings.Repeat("n", 250), "a\x00"} {
-		play(t, s, step{create(3, name), Result{Code: InvalidArgument, Detail: "no legal topic name"}})
+		play(t, s, step{create(3, name), Result{Code: InvalidArgument, Detail: "not a legal topic name"}})
 	}
 	for i, name := range []string{"...", "-", "_", "A.z-0_9", strings.Repeat("n", 249)} {
 		play(t, s, step{create(byte(10+i), name), Result{}})

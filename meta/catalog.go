@@ -19,10 +19,10 @@ var _ catalog.Catalog = (*Catalog)(nil)
 // NewCatalog returns the catalog that a log holds.
 func NewCatalog(log *Log) *Catalog { return &Catalog{log: log} }
 
-// View is of [catalog.Catalog].
+// View implements [catalog.Catalog].
 func (c *Catalog) View() catalog.View { return catalogView{c.log.View()} }
 
-// Wait is of [catalog.Catalog].
+// Wait implements [catalog.Catalog].
 func (c *Catalog) Wait(ctx context.Context, index uint64) (catalog.View, error) {
 	s, err := c.log.WaitApplied(ctx, index)
 	if err != nil {
@@ -31,7 +31,7 @@ func (c *Catalog) Wait(ctx context.Context, index uint64) (catalog.View, error) 
 	return catalogView{s}, nil
 }
 
-// RegisterNode is of [catalog.Catalog].
+// RegisterNode implements [catalog.Catalog].
 func (c *Catalog) RegisterNode(ctx context.Context, r catalog.Registration) (epoch int64, err error) {
 	if r.Slots < 0 || r.Slots > math.MaxUint32 {
 		return 0, fmt.Errorf("%w: %d slots", catalog.ErrInvalidArgument, r.Slots)
@@ -42,25 +42,25 @@ func (c *Catalog) RegisterNode(ctx context.Context, r catalog.Registration) (epo
 	return int64(done.ID), err
 }
 
-// OpenWAL is of [catalog.Catalog].
+// OpenWAL implements [catalog.Catalog].
 func (c *Catalog) OpenWAL(ctx context.Context, n catalog.Node, start int64) error {
 	_, err := c.do(ctx, OpenWAL{Node: int32(n.ID), NodeEpoch: n.Epoch, Start: start})
 	return err
 }
 
-// CloseWAL is of [catalog.Catalog].
+// CloseWAL implements [catalog.Catalog].
 func (c *Catalog) CloseWAL(ctx context.Context, n catalog.Node, start int64) error {
 	_, err := c.do(ctx, CloseWAL{Node: int32(n.ID), NodeEpoch: n.Epoch, Start: start})
 	return err
 }
 
-// CreateStreams is of [catalog.Catalog].
+// CreateStreams implements [catalog.Catalog].
 func (c *Catalog) CreateStreams(ctx context.Context, n catalog.Node, count int) (catalog.StreamID, error) {
 	done, err := c.do(ctx, CreateStreams{Node: int32(n.ID), NodeEpoch: n.Epoch, Count: wireCount(count)})
 	return catalog.StreamID(done.ID), err
 }
 
-// OpenStream is of [catalog.Catalog].
+// OpenStream implements [catalog.Catalog].
 func (c *Catalog) OpenStream(
 	ctx context.Context, n catalog.Node, s catalog.StreamID, epoch int64,
 ) (catalog.Stream, error) {
@@ -71,25 +71,25 @@ func (c *Catalog) OpenStream(
 	return *done.Stream, nil
 }
 
-// TrimStream is of [catalog.Catalog].
+// TrimStream implements [catalog.Catalog].
 func (c *Catalog) TrimStream(ctx context.Context, n catalog.Node, s catalog.StreamID, epoch, start int64) error {
 	_, err := c.do(ctx, TrimStream{Node: int32(n.ID), NodeEpoch: n.Epoch, Stream: s, Epoch: epoch, Start: start})
 	return err
 }
 
-// CloseStream is of [catalog.Catalog].
+// CloseStream implements [catalog.Catalog].
 func (c *Catalog) CloseStream(ctx context.Context, n catalog.Node, s catalog.StreamID, epoch int64) error {
 	_, err := c.do(ctx, CloseStream{Node: int32(n.ID), NodeEpoch: n.Epoch, Stream: s, Epoch: epoch})
 	return err
 }
 
-// DeleteStream is of [catalog.Catalog].
+// DeleteStream implements [catalog.Catalog].
 func (c *Catalog) DeleteStream(ctx context.Context, n catalog.Node, s catalog.StreamID, epoch int64) error {
 	_, err := c.do(ctx, DeleteStream{Node: int32(n.ID), NodeEpoch: n.Epoch, Stream: s, Epoch: epoch})
 	return err
 }
 
-// PrepareObjects is of [catalog.Catalog].
+// PrepareObjects implements [catalog.Catalog].
 func (c *Catalog) PrepareObjects(
 	ctx context.Context, n catalog.Node, count int, ttl time.Duration,
 ) (catalog.ObjectID, error) {
@@ -99,25 +99,25 @@ func (c *Catalog) PrepareObjects(
 	return catalog.ObjectID(done.ID), err
 }
 
-// Commit is of [catalog.Catalog].
+// Commit implements [catalog.Catalog].
 func (c *Catalog) Commit(ctx context.Context, n catalog.Node, commit catalog.Commit) error {
 	_, err := c.do(ctx, CommitObjects{Node: int32(n.ID), NodeEpoch: n.Epoch, Commit: commit})
 	return err
 }
 
-// CompactStream is of [catalog.Catalog].
+// CompactStream implements [catalog.Catalog].
 func (c *Catalog) CompactStream(ctx context.Context, n catalog.Node, s catalog.StreamCompaction) error {
 	_, err := c.do(ctx, CompactStream{Node: int32(n.ID), NodeEpoch: n.Epoch, StreamCompaction: s})
 	return err
 }
 
-// ExpirePrepared is of [catalog.Catalog].
+// ExpirePrepared implements [catalog.Catalog].
 func (c *Catalog) ExpirePrepared(ctx context.Context) (int, error) {
 	done, err := c.do(ctx, ExpirePrepared{})
 	return int(done.Count), err
 }
 
-// CleanDestroyed is of [catalog.Catalog].
+// CleanDestroyed implements [catalog.Catalog].
 func (c *Catalog) CleanDestroyed(ctx context.Context, ids ...catalog.ObjectID) (int, error) {
 	done, err := c.do(ctx, CleanDestroyed{Objects: ids})
 	return int(done.Count), err
@@ -159,7 +159,7 @@ func (s *State) CatalogView() catalog.View { return catalogView{s} }
 // catalogView is a [State] as a [catalog.View].
 type catalogView struct{ *State }
 
-// Node is of [catalog.View].
+// Node implements [catalog.View].
 func (v catalogView) Node(id catalog.NodeID) (catalog.NodeState, bool) {
 	n, known := v.nodes.get(int32(id))
 	if !known {

@@ -15,9 +15,9 @@ func (s *State) CheckTables() iter.Seq[error] {
 			var err error
 			switch {
 			case !known || b.Stream != stream:
-				err = fmt.Errorf("stream %d is not the one of bucket %s", stream, id)
+				err = fmt.Errorf("stream %d does not belong to bucket %s", stream, id)
 			case !there:
-				err = fmt.Errorf("stream %d of bucket %s is not there", stream, id)
+				err = fmt.Errorf("stream %d of bucket %s does not exist", stream, id)
 			case row.Epoch > b.LeaderEpoch:
 				err = fmt.Errorf("stream %d of bucket %s is at epoch %d, and its leader at %d", stream, id, row.Epoch, b.LeaderEpoch)
 			}
@@ -29,7 +29,7 @@ func (s *State) CheckTables() iter.Seq[error] {
 			if _, there := s.streams.get(stream); there || s.hasWriterSnapshot(d.WriterSnapshotKey()) {
 				continue
 			}
-			if !yield(fmt.Errorf("the dropped bucket %s is gone, and its tombstone is not", d.BucketID)) {
+			if !yield(fmt.Errorf("the dropped bucket %s is gone, but its tombstone is not", d.BucketID)) {
 				return
 			}
 		}

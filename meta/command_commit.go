@@ -72,7 +72,7 @@ func (c CommitObjects) checkIDs(t *transition) Result {
 	case committed:
 		return reject(Redundant, "object %d is committed", ids[0])
 	case len(ids) == 0 && len(c.Compacted) == 0:
-		return reject(InvalidArgument, "a commit of nothing")
+		return reject(InvalidArgument, "the commit is empty")
 	case c.Object == catalog.NoObject && len(c.Ranges) > 0:
 		return reject(InvalidArgument, "%d ranges without an object", len(c.Ranges))
 	case c.Object != catalog.NoObject && len(c.Ranges) == 0 && len(c.Compacted) == 0:
@@ -97,7 +97,7 @@ func (c CommitObjects) addUpload(t *transition) Result {
 	seen := make(map[catalog.StreamID]struct{}, len(outputs))
 	for _, out := range outputs {
 		if _, twice := seen[out.Stream]; twice {
-			return reject(InvalidArgument, "stream %d is there twice", out.Stream)
+			return reject(InvalidArgument, "stream %d appears twice", out.Stream)
 		}
 		seen[out.Stream] = struct{}{}
 		if r := c.checkUpload(t, out); r.Code != OK {

@@ -16,7 +16,7 @@ func (c CommitObjects) replaceSets(t *transition) Result {
 	for _, id := range c.Compacted {
 		set, known := t.next.sets.get(id)
 		if _, twice := seen[id]; twice || !known {
-			return reject(InvalidArgument, "%d is no stream-set object", id)
+			return reject(InvalidArgument, "object %d is not a stream-set object", id)
 		}
 		seen[id] = struct{}{}
 		dataMs = min(dataMs, set.DataMs)
@@ -117,7 +117,7 @@ func (t *transition) liveRuns(ranges []catalog.Range) ([]run, Result) {
 		case joined[last].end == r.start:
 			joined[last].end = r.end
 		default:
-			return nil, reject(InvalidArgument, "stream %d is there twice at %d", r.stream, r.start)
+			return nil, reject(InvalidArgument, "stream %d appears twice at %d", r.stream, r.start)
 		}
 	}
 	return joined, Result{}

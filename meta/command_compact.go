@@ -87,7 +87,7 @@ func (c CompactStream) sources(t *transition) ([]*catalog.StreamObjectState, Res
 	for i, id := range c.Sources {
 		o, known := t.next.objects.get(id)
 		if _, twice := replaced[id]; twice || !known || o.Stream != c.Stream {
-			return nil, reject(InvalidArgument, "%d is no object of stream %d", id, c.Stream)
+			return nil, reject(InvalidArgument, "object %d does not belong to stream %d", id, c.Stream)
 		}
 		if c.Operations[i] > catalog.DeepDelete {
 			return nil, reject(InvalidArgument, "there is no operation %d", c.Operations[i])

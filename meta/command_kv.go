@@ -147,7 +147,7 @@ func (t *transition) checkPut(key string, value []byte) Result {
 			return Result{}
 		}
 	}
-	return reject(TableNotExist, "the key %q is of no bucket", key)
+	return reject(TableNotExist, "the key %q belongs to no bucket", key)
 }
 
 // putKv gives the key a fresh version from the one counter.

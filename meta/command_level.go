@@ -67,7 +67,7 @@ func (c AnnounceLevel) apply(t *transition) Result {
 	row, known := t.next.nodes.get(c.Node)
 	switch {
 	case !known || row.Incarnation != c.Incarnation:
-		return reject(NodeEpochMismatch, "node %d is another process by now", c.Node)
+		return reject(NodeEpochMismatch, "node %d is another process now", c.Node)
 	case len(c.Build) > MaxBuildBytes:
 		return reject(InvalidArgument, "the name of a build has at most %d bytes, not %d", MaxBuildBytes, len(c.Build))
 	case c.Level < t.next.level:
@@ -81,7 +81,7 @@ func (c AnnounceLevel) apply(t *transition) Result {
 
 func (c RaiseLevel) apply(t *transition) Result {
 	if len(c.Nodes) == 0 {
-		return reject(InvalidArgument, "no node lives")
+		return reject(InvalidArgument, "no node is alive")
 	}
 	for _, node := range c.Nodes {
 		if l := t.next.nodeLevel(node); l < c.Level {

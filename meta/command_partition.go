@@ -106,9 +106,9 @@ func (c AddBuckets) apply(t *transition) Result {
 	case uint32(table.Buckets) != c.Expected:
 		return reject(BucketConflict, "table %d has %d buckets, expected %d", c.Table, table.Buckets, c.Expected)
 	case c.Count < 1 || total > MaxBuckets:
-		return reject(InvalidArgument, "a table has 1 to %d buckets; %d and %d are none of them", MaxBuckets, c.Expected, c.Count)
+		return reject(InvalidArgument, "a table has 1 to %d buckets, not %d or %d", MaxBuckets, c.Expected, c.Count)
 	case streams > MaxBuckets:
-		return reject(InvalidArgument, "1 to %d streams are made at once, not %d", MaxBuckets, streams)
+		return reject(InvalidArgument, "1 to %d streams are created at once, not %d", MaxBuckets, streams)
 	}
 	changed := *table
 	changed.Buckets = int32(total)

@@ -118,7 +118,7 @@ func (c CreateStreams) apply(t *transition) Result {
 		return r
 	}
 	if c.Count < 1 || c.Count > catalog.MaxStreams {
-		return reject(InvalidArgument, "1 to %d streams are made at once, not %d", catalog.MaxStreams, c.Count)
+		return reject(InvalidArgument, "1 to %d streams are created at once, not %d", catalog.MaxStreams, c.Count)
 	}
 	first := t.next.nextStreamID
 	for range c.Count {

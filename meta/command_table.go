@@ -104,7 +104,7 @@ func (c CreateTable) apply(t *transition) Result {
 func (c CreateTable) check() (tableschema.Schema, Result) {
 	switch {
 	case !isTableName(c.Name):
-		return tableschema.Schema{}, reject(InvalidArgument, "%q is no legal name of a table", c.Name)
+		return tableschema.Schema{}, reject(InvalidArgument, "%q is not a legal table name", c.Name)
 	case c.Kind > PrimaryKeyTable:
 		return tableschema.Schema{}, reject(InvalidArgument, "there is no %s", c.Kind)
 	case c.Buckets < 1 || c.Buckets > MaxBuckets:

@@ -19,7 +19,7 @@ const (
 	MaxConfigs = 256
 )
 
-// TopicID identifies a topic for ever: deleting a topic and creating one of the same name gives a new id.
+// TopicID identifies a topic forever: deleting a topic and creating one of the same name gives a new id.
 type TopicID [16]byte
 
 // CreateTopic creates a topic with all its partitions at leader epoch 0. The proposer draws the id at random and has
@@ -311,7 +311,7 @@ func (t *transition) putTopic(topic *Topic) {
 
 func checkNewTopic(c CreateTopic) Result {
 	if !legalTopicName(c.Name) {
-		return reject(InvalidArgument, "%q is no legal topic name", c.Name)
+		return reject(InvalidArgument, "%q is not a legal topic name", c.Name)
 	}
 	if c.ID == (TopicID{}) || c.ID == (TopicID{15: 1}) {
 		return reject(InvalidArgument, "topic id %s is reserved", c.ID)

@@ -61,11 +61,11 @@ func (c TransferStream) apply(t *transition) Result {
 	case is && pending == wanted:
 		return Result{}
 	case is:
-		return reject(InvalidArgument, "stream %d goes from node %d to node %d", c.Stream, pending.From, pending.To)
+		return reject(InvalidArgument, "stream %d is being transferred from node %d to node %d", c.Stream, pending.From, pending.To)
 	case c.From == c.To:
 		return reject(InvalidArgument, "stream %d is on node %d", c.Stream, c.From)
 	case !known || target.Slots == 0:
-		return reject(NodeEpochMismatch, "node %d takes no streams", c.To)
+		return reject(NodeEpochMismatch, "node %d accepts no streams", c.To)
 	case !row.Opened || row.Node != wanted.From:
 		return reject(StreamNotOpened, "stream %d is not open on node %d", c.Stream, c.From)
 	}
@@ -81,7 +81,7 @@ func (c CompleteTransfer) apply(t *transition) Result {
 	pending, is := t.next.transfers.get(c.Stream)
 	switch {
 	case !is:
-		return reject(Redundant, "stream %d goes nowhere", c.Stream)
+		return reject(Redundant, "stream %d is not being transferred", c.Stream)
 	case row.Opened:
 		return reject(StreamNotClosed, "stream %d is open on node %d", c.Stream, row.Node)
 	case row.Epoch != c.Epoch:
@@ -108,7 +108,7 @@ func (c PlaceStream) apply(t *transition) Result {
 	}
 	node, ok := t.leastLoaded()
 	if !ok {
-		return reject(InvalidArgument, "no node takes streams")
+		return reject(InvalidArgument, "no node accepts streams")
 	}
 	placed := *row
 	placed.Node = node

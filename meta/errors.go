@@ -109,7 +109,7 @@ func (e *MissingError) Error() string {
 	if e.Empty {
 		return fmt.Sprintf("meta: %s is empty: restore it from a copy, or start with an empty data directory", e.Path)
 	}
-	return fmt.Sprintf("meta: %s is missing, and the data it described is there: restore the file rather than start without it",
+	return fmt.Sprintf("meta: %s is missing, but the data it described exists: restore the file rather than start without it",
 		e.Path)
 }
 

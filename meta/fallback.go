@@ -19,9 +19,9 @@ type FallbackError struct {
 // Error names both facts.
 func (e *FallbackError) Error() string {
 	if e.Older == 0 {
-		return fmt.Sprintf("%v; and without an older snapshot the entries do not make up for it: %v", e.Damage, e.Why)
+		return fmt.Sprintf("%v; and without an older snapshot the entries cannot replace it: %v", e.Damage, e.Why)
 	}
-	return fmt.Sprintf("%v; and the older snapshot, %d, cannot stand in for it: %v", e.Damage, e.Older, e.Why)
+	return fmt.Sprintf("%v; and the older snapshot, %d, cannot replace it: %v", e.Damage, e.Older, e.Why)
 }
 
 // Unwrap returns both.

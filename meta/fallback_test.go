@@ -192,7 +192,7 @@ func TestF41_WithoutAnOlderSnapshotAndWithoutTheBeginningItIsRefused(t *testing.
 	b := lost{storage.Join(), 1}
 	_, err := meta.Open(background, b, meta.Options{})
 	require.ErrorContains(t, err, "meta: memory: snapshot 15: at byte ")
-	require.ErrorContains(t, err, "without an older snapshot the entries do not make up for it: log entry 1 is missing")
+	require.ErrorContains(t, err, "without an older snapshot the entries cannot replace it: log entry 1 is missing")
 	found, err := meta.Inspect(background, b)
 	require.NoError(t, err)
 	require.NoError(t, b.Close())
@@ -228,7 +228,7 @@ func TestF41_WithOneEntryMissingADamagedSnapshotIsRefusedAndBothAreNamed(t *test
 		require.ErrorAs(t, err, &refused)
 		require.Equal(t, uint64(10), refused.Older)
 		require.ErrorContains(t, err, "meta: memory: snapshot 20: at byte ")
-		require.ErrorContains(t, err, fmt.Sprintf("and the older snapshot, 10, cannot stand in for it: log entry %d is missing", missing))
+		require.ErrorContains(t, err, fmt.Sprintf("and the older snapshot, 10, cannot replace it: log entry %d is missing", missing))
 		var corrupt *meta.CorruptError
 		require.ErrorAs(t, err, &corrupt)
 		require.Equal(t, uint64(20), corrupt.Index)
@@ -272,7 +272,7 @@ func TestF41_TwoDamagedItemsAreRefusedAndBothAreNamed(t *testing.T) {
 	_, err := meta.Open(background, b, meta.Options{})
 	require.NoError(t, b.Close())
 	require.ErrorContains(t, err, "meta: memory: snapshot 20: at byte ")
-	require.ErrorContains(t, err, "cannot stand in for it: log entry 15: at byte ")
+	require.ErrorContains(t, err, "cannot replace it: log entry 15: at byte ")
 
 	storage, _ = twoSnapshots(t)
 	storage.Corrupt(true, 20, flip(50))

@@ -139,7 +139,7 @@ func (i *Inspection) readEntries(ctx context.Context, b Backend, whole, usable b
 			if replay && next <= i.Snapshot {
 				replayed, _ = replayed.Apply(next, e)
 				if next == i.Snapshot && !bytes.Equal(replayed.EncodeSnapshot(), i.State.EncodeSnapshot()) {
-					i.corrupt("snapshot", i.Snapshot, errors.New("it is not what the entries before it make"))
+					i.corrupt("snapshot", i.Snapshot, errors.New("it does not match the entries before it"))
 				}
 			}
 			if !broken && next == i.State.index+1 {

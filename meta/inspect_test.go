@@ -65,7 +65,7 @@ func TestF41_AnInspectionNamesWhatIsDamaged(t *testing.T) {
 		{"the older snapshot", 10, true, 10, flip(50), []string{"snapshot 10"}, 25},
 		{"the only snapshot", 15, true, 15, flip(50), []string{"snapshot 15"}, 25},
 		{"a snapshot of another index", 15, true, 15, func([]byte) []byte { return meta.Empty().EncodeSnapshot() }, []string{"than its own, which is 0"}, 0},
-		{"a snapshot of another log", 15, true, 15, other, []string{"not what the entries before it make"}, 25},
+		{"a snapshot of another log", 15, true, 15, other, []string{"does not match the entries before it"}, 25},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := inspected(t, c.every, func(m *metatest.Memory) { m.Corrupt(c.snapshot, c.index, c.change) })

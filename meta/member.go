@@ -426,7 +426,7 @@ func (m *Member) regain(life context.Context) error {
 	m.mu.Lock()
 	m.proved, m.claim = m.claim.Proved(), nil
 	m.mu.Unlock()
-	claim, err := m.takeKey(life, m.gone) // whoever took the node over holds the key, maybe for ever
+	claim, err := m.takeKey(life, m.gone) // whoever took the node over holds the key, maybe forever
 	if err != nil {
 		return err
 	}

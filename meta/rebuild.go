@@ -49,7 +49,7 @@ func (s *State) WithStreams(tables StreamTables) (*State, error) {
 func (s *State) putNodes(nodes []catalog.NodeState) error {
 	for _, n := range nodes {
 		if _, known := s.nodes.get(int32(n.ID)); known || n.ID < 0 {
-			return fmt.Errorf("meta: node %d is there already", n.ID)
+			return fmt.Errorf("meta: node %d exists already", n.ID)
 		}
 		s.nodes = s.nodes.set(int32(n.ID), Node{
 			ID: int32(n.ID), Epoch: n.Epoch, Incarnation: n.Incarnation, Address: n.Address, Slots: uint32(n.Slots),
@@ -63,7 +63,7 @@ func (s *State) putStreams(streams []catalog.Stream) error {
 	var b treeBuilder[catalog.StreamID, *streamRow]
 	for _, row := range sorted(streams, func(row catalog.Stream) catalog.StreamID { return row.ID }) {
 		if row.ID < 0 || uint64(row.ID) >= s.nextStreamID || !b.add(row.ID, &streamRow{Stream: row}) {
-			return fmt.Errorf("meta: stream %d comes twice, or is not below %d", row.ID, s.nextStreamID)
+			return fmt.Errorf("meta: stream %d appears twice, or is not below %d", row.ID, s.nextStreamID)
 		}
 		if row.Opened {
 			s.opened = counted(s.opened, row.Node, 1)
@@ -77,14 +77,14 @@ func (s *State) putObjects(tables StreamTables) error {
 	var sets treeBuilder[catalog.ObjectID, setRow]
 	for _, set := range sorted(tables.Sets, func(o catalog.StreamSetState) catalog.ObjectID { return o.Object }) {
 		if !sets.add(set.Object, setRow{StreamSetState: &set, streams: s.countStreams(set.Ranges)}) {
-			return fmt.Errorf("meta: stream-set object %d comes twice", set.Object)
+			return fmt.Errorf("meta: stream-set object %d appears twice", set.Object)
 		}
 	}
 	s.sets = sets.tree()
 	var objects treeBuilder[catalog.ObjectID, *catalog.StreamObjectState]
 	for _, o := range sorted(tables.Objects, func(o catalog.StreamObjectState) catalog.ObjectID { return o.Object }) {
 		if _, known := s.streams.get(o.Stream); !known || !objects.add(o.Object, &o) {
-			return fmt.Errorf("meta: object %d comes twice, or is of stream %d that is not there", o.Object, o.Stream)
+			return fmt.Errorf("meta: object %d appears twice, or belongs to stream %d, which does not exist", o.Object, o.Stream)
 		}
 	}
 	s.objects = objects.tree()

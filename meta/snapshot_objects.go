@@ -157,7 +157,7 @@ func decodeStreamObjects(s *State, r *reader, rows int) {
 			r.fail("object %d of stream %d is out of order", o.Object, o.Stream)
 		}
 		if _, known := s.streams.get(o.Stream); !known {
-			r.fail("object %d is of stream %d, which is not there", o.Object, o.Stream)
+			r.fail("object %d belongs to stream %d, which does not exist", o.Object, o.Stream)
 		}
 		if r.err != nil {
 			return
@@ -168,7 +168,7 @@ func decodeStreamObjects(s *State, r *reader, rows int) {
 	var b treeBuilder[catalog.ObjectID, *catalog.StreamObjectState]
 	for _, o := range objects {
 		if !b.add(o.Object, o) {
-			r.fail("object %d is there twice", o.Object)
+			r.fail("object %d appears twice", o.Object)
 			return
 		}
 	}

@@ -142,7 +142,7 @@ func decodeBuckets(s *State, r *reader, rows int) {
 		}
 	}
 	if rows > 0 {
-		r.fail("%d buckets are of no table", rows)
+		r.fail("%d buckets belong to no table", rows)
 	}
 }
 

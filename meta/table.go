@@ -10,10 +10,10 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// TableID identifies a table for ever. The first one is 1.
+// TableID identifies a table forever. The first one is 1.
 type TableID uint64
 
-// PartitionID identifies a partition of a table for ever, from 0.
+// PartitionID identifies a partition of a table forever, from 0.
 type PartitionID int64
 
 // NoPartition stands for all of a table that has no partitions.

@@ -111,7 +111,7 @@ func TestCAT1_WhatNoTableCanBeIsRefused(t *testing.T) {
 		play(t, Empty(), step{c, Result{Code: InvalidArgument, Detail: detail}})
 	}
 	for _, name := range []string{"", "a b", "a/b", "ä", "a\x00", strings.Repeat("n", 250)} {
-		invalid(func(c *CreateTable) { c.Name = name }, "no legal name")
+		invalid(func(c *CreateTable) { c.Name = name }, "not a legal table name")
 	}
 	for _, name := range []string{".", "..", "-", "A.z-0_9", strings.Repeat("n", 249)} {
 		play(t, Empty(), step{table(name, 1), Result{ID: 1, Streams: streams(0)}})
@@ -120,11 +120,11 @@ func TestCAT1_WhatNoTableCanBeIsRefused(t *testing.T) {
 	invalid(func(c *CreateTable) { c.Buckets = 0 }, "1 to 4096 buckets, not 0")
 	invalid(func(c *CreateTable) { c.Buckets = 4097 }, "1 to 4096 buckets, not 4097")
 	invalid(func(c *CreateTable) { c.Options = make([]byte, MaxTableOptionsBytes+1) }, "at most 65536 bytes")
-	invalid(func(c *CreateTable) { c.Schema = nil }, "no Arrow IPC message")
+	invalid(func(c *CreateTable) { c.Schema = nil }, "not an Arrow IPC message")
 	invalid(func(c *CreateTable) { c.Schema = c.Schema[:len(c.Schema)-1] }, "the schema: ")
 	invalid(func(c *CreateTable) { c.Schema = make([]byte, tableschema.MaxBytes+1) }, "at most 262144 bytes")
 	invalid(func(c *CreateTable) { c.Schema = schema(SchemaColumn{2, "w", arrow.BinaryTypes.StringView}) }, "text view")
-	invalid(func(c *CreateTable) { c.Schema = schema(SchemaColumn{1, "w", nil}) }, "field id 1 is there twice")
+	invalid(func(c *CreateTable) { c.Schema = schema(SchemaColumn{1, "w", nil}) }, "field id 1 appears twice")
 	s := play(t, Empty(), step{partitioned("t", MaxBuckets), Result{ID: 1}})
 	require.Empty(t, slices.Collect(s.Streams()))
 }
@@ -391,9 +391,9 @@ func TestKV6_ABucketsStreamIsOpenedInItsLeaderEpoch(t *testing.T) {
 	}
 	s := play(t, twoNodes(t),
 		step{table("t", 1), Result{ID: 1, Streams: streams(0)}},
-		step{open(1, 0), Result{Code: InvalidArgument, Detail: "nobody was given epoch 0"}},
+		step{open(1, 0), Result{Code: InvalidArgument, Detail: "epoch 0 of bucket"}},
 		step{lead(1), Result{ID: 0}},
-		step{open(1, 1), Result{Code: InvalidArgument, Detail: "nobody was given epoch 1 of bucket 1/-/0, which is at 0"}},
+		step{open(1, 1), Result{Code: InvalidArgument, Detail: "epoch 1 of bucket 1/-/0 was never assigned; it is at 0"}},
 		step{open(1, 0), opened(1, 0)},
 		step{lead(2), Result{ID: 1}},
 		step{open(1, 0), opened(1, 0)},                  // a retry: it leads until it has closed
@@ -420,8 +420,8 @@ func TestTheCheckOfTablesNamesWhatContradictsItself(t *testing.T) {
 		got = append(got, err.Error())
 	}
 	require.Equal(t, []string{
-		"stream 0 of bucket 1/-/0 is not there", "stream 1 of bucket 1/-/1 is at epoch 7, and its leader at -1",
-		"stream 5 is not the one of bucket 1/-/1", "the dropped bucket 9/-/0 is gone, and its tombstone is not",
+		"stream 0 of bucket 1/-/0 does not exist", "stream 1 of bucket 1/-/1 is at epoch 7, and its leader at -1",
+		"stream 5 does not belong to bucket 1/-/1", "the dropped bucket 9/-/0 is gone, but its tombstone is not",
 	}, got)
 	for range broken.next.CheckTables() {
 		break

@@ -99,7 +99,7 @@ func (t *transition) checkOpen(stream catalog.StreamID, epoch int64) Result {
 	case epoch < b.LeaderEpoch:
 		return reject(LeaderFenced, "the leader of bucket %s is at epoch %d, not %d", id, b.LeaderEpoch, epoch)
 	case epoch > b.LeaderEpoch:
-		return reject(InvalidArgument, "nobody was given epoch %d of bucket %s, which is at %d", epoch, id, b.LeaderEpoch)
+		return reject(InvalidArgument, "epoch %d of bucket %s was never assigned; it is at %d", epoch, id, b.LeaderEpoch)
 	}
 	return Result{}
 }

@@ -214,5 +214,5 @@ func TestF41_TheOlderSnapshotInEtcdStandsInForADamagedOneIfAllEntriesSinceAreThe
 	var refused *meta.FallbackError
 	require.ErrorAs(t, err, &refused)
 	require.ErrorContains(t, err, "snapshot 20: ")
-	require.ErrorContains(t, err, "and the older snapshot, 10, cannot stand in for it: log entry 14 is missing")
+	require.ErrorContains(t, err, "and the older snapshot, 10, cannot replace it: log entry 14 is missing")
 }

@@ -87,7 +87,7 @@ func TestF41_AFileWithADamagedSnapshotAndWithoutAnEntrySinceIsRefused(t *testing
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, uint64(80), refused.Older)
 	require.ErrorContains(t, err, path+": snapshot 120: at byte ")
-	require.ErrorContains(t, err, "and the older snapshot, 80, cannot stand in for it: log entry 81 is missing")
+	require.ErrorContains(t, err, "and the older snapshot, 80, cannot replace it: log entry 81 is missing")
 	after, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.True(t, string(before) == string(after), "a file that was refused was written to")

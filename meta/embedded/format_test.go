@@ -101,9 +101,9 @@ func TestF13_AFileWhoseItemsContradictEachOtherIsRefused(t *testing.T) {
 			"newest entry is 131 and the head is 132"},
 		{"a snapshot that is not listed", "meta", func(b *bbolt.Bucket) error {
 			return b.Put([]byte("snapshots"), sealed("snapshots", le(120)))
-		}, "snapshots [120] are listed, [80 120] are there"},
+		}, "snapshots [120] are listed, [80 120] exist"},
 		{"a snapshot that is not there", "snap", func(b *bbolt.Bucket) error { return b.Delete(be(120)) },
-			"snapshots [80 120] are listed, [80] are there"},
+			"snapshots [80 120] are listed, [80] exist"},
 		{"a snapshot under another index", "snap", func(b *bbolt.Bucket) error { return b.Put(be(80), b.Get(be(120))) },
 			"snapshot 80: it was taken at 120"},
 		{"an entry missing in the middle", "log", func(b *bbolt.Bucket) error { return b.Delete(be(100)) },
@@ -112,10 +112,10 @@ func TestF13_AFileWhoseItemsContradictEachOtherIsRefused(t *testing.T) {
 			"log entry 81 is missing and no snapshot covers it (head is 131)"},
 		{"an entry that does not decode", "log", func(b *bbolt.Bucket) error { return b.Put(be(110), []byte("TMML")) },
 			"log entry 110: at byte 4: 4 bytes are too few"},
-		{"a key that is no index", "log", func(b *bbolt.Bucket) error { return b.Put([]byte("x"), nil) }, "is no index"},
+		{"a key that is no index", "log", func(b *bbolt.Bucket) error { return b.Put([]byte("x"), nil) }, "is not an index"},
 		{"a bucket in a bucket", "log", func(b *bbolt.Bucket) error { _, err := b.CreateBucket([]byte("x")); return err }, "is a bucket"},
 		{"another bucket", "log", func(b *bbolt.Bucket) error { _, err := b.Tx().CreateBucket([]byte("notes")); return err },
-			`"notes" is not one of our buckets`},
+			`"notes" is not a known bucket`},
 		{"a missing bucket", "log", func(b *bbolt.Bucket) error { return b.Tx().DeleteBucket([]byte("snap")) }, "its buckets are"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

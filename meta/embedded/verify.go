@@ -60,7 +60,7 @@ func (v *verifier) read(w *walker) error {
 		v.buckets = append(v.buckets, name)
 		each := map[string]func(item) error{"meta": v.readMeta, "log": v.readEntry, "snap": v.readSnapshot}[name]
 		if !it.bucket || each == nil {
-			return fmt.Errorf("%q is not one of our buckets", name)
+			return fmt.Errorf("%q is not a known bucket", name)
 		}
 		return w.nested(it.value, func(it item) error {
 			if it.bucket {
@@ -141,7 +141,7 @@ func (v *verifier) check() error {
 	}
 	listed, err := decodeIndexes(keySnapshots, v.meta["snapshots"])
 	if err != nil || !slices.Equal(listed, v.snapshots) || len(listed) > keptSnapshots {
-		return damaged(v.path, "bucket snap", 0, fmt.Errorf("snapshots %d are listed, %d are there", listed, v.snapshots))
+		return damaged(v.path, "bucket snap", 0, fmt.Errorf("snapshots %d are listed, %d exist", listed, v.snapshots))
 	}
 	return v.checkRange(heads[0])
 }
@@ -206,7 +206,7 @@ func formatError(got string) error {
 // index reads a key of the buckets log and snap.
 func index(key []byte) (uint64, error) {
 	if len(key) != 8 {
-		return 0, fmt.Errorf("key %x is no index", key)
+		return 0, fmt.Errorf("key %x is not an index", key)
 	}
 	return binary.BigEndian.Uint64(key), nil
 }

@@ -98,7 +98,7 @@ func decodeSnapshots(text string) (kept []snapshot, err error) {
 	for line := range strings.Lines(text) {
 		var s snapshot
 		if _, err := fmt.Sscanf(line, "%d %x %d %d %x\n", &s.index, &s.attempt, &s.chunks, &s.bytes, &s.crc); err != nil {
-			return nil, fmt.Errorf("%q is no snapshot: %w", line, err)
+			return nil, fmt.Errorf("%q is not a snapshot: %w", line, err)
 		}
 		if n := len(kept); n > 0 && s.index >= kept[n-1].index {
 			return nil, fmt.Errorf("snapshot %d comes after %d", s.index, kept[n-1].index)
@@ -106,7 +106,7 @@ func decodeSnapshots(text string) (kept []snapshot, err error) {
 		kept = append(kept, s)
 	}
 	if encodeSnapshots(kept) != text {
-		return nil, errors.New("it is not written as it would be written")
+		return nil, errors.New("it is not in canonical form")
 	}
 	return kept, nil
 }

@@ -37,7 +37,7 @@ func Decode(b []byte) (Schema, error) {
 		return Schema{}, fmt.Errorf("a schema has at most %d bytes, not %d", MaxBytes, len(b))
 	}
 	if len(b) < prefixSize+4 || binary.LittleEndian.Uint32(b) != continuation {
-		return Schema{}, errors.New("it is no Arrow IPC message")
+		return Schema{}, errors.New("it is not an Arrow IPC message")
 	}
 	if n := binary.LittleEndian.Uint32(b[4:]); uint64(n) != uint64(len(b)-prefixSize) {
 		return Schema{}, fmt.Errorf("the message has %d bytes and says %d", len(b)-prefixSize, n)
@@ -208,7 +208,7 @@ func (t Type) checkChildren() error {
 		seen := map[int32]bool{}
 		for _, code := range t.Codes {
 			if code < 0 || code >= maxCodes || seen[code] {
-				return fmt.Errorf("a union has the type id %d, or has it twice", code)
+				return fmt.Errorf("a union has the type id %d, which is out of range or repeated", code)
 			}
 			seen[code] = true
 		}
@@ -242,9 +242,9 @@ func (s Schema) check() error {
 		case c.ID < 0:
 			return fmt.Errorf("column %q has no field id under %s", c.Name, FieldIDKey)
 		case ids[c.ID]:
-			return fmt.Errorf("field id %d is there twice", c.ID)
+			return fmt.Errorf("field id %d appears twice", c.ID)
 		case names[c.Name]:
-			return fmt.Errorf("column %q is there twice", c.Name)
+			return fmt.Errorf("column %q appears twice", c.Name)
 		}
 		ids[c.ID], names[c.Name] = true, true
 	}

@@ -102,15 +102,15 @@ func TestColumnsThatCannotBeToldApartAreRefused(t *testing.T) {
 		return arrow.Field{Name: "c", Type: text, Metadata: arrow.NewMetadata([]string{FieldIDKey}, []string{id})}
 	}
 	for want, fields := range map[string][]arrow.Field{
-		"at least one column":    {},
-		"no field id":            {{Name: "c", Type: text}},
-		"has no name":            {column(1, "", text, true)},
-		"field id 1 is there":    {column(1, "a", text, true), column(1, "b", text, true)},
-		`column "a" is there`:    {column(1, "a", text, true), column(2, "a", text, true)},
-		`"-1" is no field id`:    {withID("-1")},
-		`"01" is no field id`:    {withID("01")},
-		`"" is no field id`:      {withID("")},
-		`"2147483648" is no fie`: {withID("2147483648")},
+		"at least one column":      {},
+		"no field id":              {{Name: "c", Type: text}},
+		"has no name":              {column(1, "", text, true)},
+		"field id 1 appears twice": {column(1, "a", text, true), column(1, "b", text, true)},
+		`column "a" appears twice`: {column(1, "a", text, true), column(2, "a", text, true)},
+		`"-1" is no field id`:      {withID("-1")},
+		`"01" is no field id`:      {withID("01")},
+		`"" is no field id`:        {withID("")},
+		`"2147483648" is no fie`:   {withID("2147483648")},
 		"not the only one": {{Name: "c", Type: text,
 			Metadata: arrow.NewMetadata([]string{FieldIDKey, FieldIDKey}, []string{"1", "1"})}},
 	} {

@@ -16,7 +16,7 @@ func (s Schema) Follows(before Schema, used func(id int32) bool) error {
 		case !stays && used(c.ID):
 			return fmt.Errorf("column %q has the field id %d, which an earlier version had", c.Name, c.ID)
 		case !stays && !c.Nullable:
-			return fmt.Errorf("column %q is new and not nullable", c.Name)
+			return fmt.Errorf("column %q is new but not nullable", c.Name)
 		case !stays:
 			continue
 		case at < last:
@@ -36,7 +36,7 @@ func (c Column) follows(before Column) error {
 	case c.Nullable != before.Nullable:
 		return fmt.Errorf("column %q changes whether it is nullable", c.Name)
 	case !c.Type.Equal(before.Type) && !c.Type.widens(before.Type):
-		return fmt.Errorf("column %q changes its type, and not to a wider one", c.Name)
+		return fmt.Errorf("column %q changes its type to one that is not wider", c.Name)
 	}
 	return nil
 }

@@ -2,7 +2,7 @@ package tableschema
 
 import "slices"
 
-// Limits of a schema. They are part of how commands apply, so they are the same on every node for ever.
+// Limits of a schema. They are part of how commands apply, so they are the same on every node forever.
 const (
 	// MaxBytes is the largest schema message.
 	MaxBytes = 256 << 10

@@ -108,7 +108,7 @@ func (s *state) checkIDs(c catalog.Commit) error {
 	}
 	switch {
 	case len(ids) == 0 && len(c.Compacted) == 0:
-		return fmt.Errorf("%w: a commit of nothing", catalog.ErrInvalidArgument)
+		return fmt.Errorf("%w: the commit is empty", catalog.ErrInvalidArgument)
 	case c.Object == catalog.NoObject && len(c.Ranges) > 0:
 		return fmt.Errorf("%w: ranges without an object", catalog.ErrInvalidArgument)
 	case c.Object != catalog.NoObject && len(c.Ranges) == 0 && len(c.Compacted) == 0:
@@ -189,7 +189,7 @@ func (s *state) replaceSets(n catalog.Node, c catalog.Commit) error {
 	for i, id := range c.Compacted {
 		set, known := s.sets[id]
 		if !known || slices.Contains(c.Compacted[:i], id) {
-			return fmt.Errorf("%w: %d is no stream-set object", catalog.ErrInvalidArgument, id)
+			return fmt.Errorf("%w: object %d is not a stream-set object", catalog.ErrInvalidArgument, id)
 		}
 		dataMs = min(dataMs, set.DataMs)
 		sources = append(sources, set.Ranges...)
@@ -327,7 +327,7 @@ func (s *state) sources(c catalog.StreamCompaction) ([]catalog.StreamObjectState
 	for i, id := range c.Sources {
 		o, known := s.objects[id]
 		if !known || o.Stream != c.Stream || slices.Contains(c.Sources[:i], id) {
-			return nil, fmt.Errorf("%w: %d is no object of stream %d", catalog.ErrInvalidArgument, id, c.Stream)
+			return nil, fmt.Errorf("%w: object %d does not belong to stream %d", catalog.ErrInvalidArgument, id, c.Stream)
 		}
 		if c.Operations[i] > catalog.DeepDelete {
 			return nil, fmt.Errorf("%w: operation %d", catalog.ErrInvalidArgument, c.Operations[i])
