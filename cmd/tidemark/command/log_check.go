@@ -28,9 +28,10 @@ func newLogCheck() *cobra.Command {
 directory of a partition, or a data directory for all partitions in it. In a data directory, the files that its partitions
 share are verified too: checkpoints, and journals, with what they hold for each partition.
 
-Each log is opened as the server would open it after a crash, with the journal put back, but with all changes kept in
+Each log is opened as the server would open it after a crash, with the journal replayed, but with all changes kept in
 memory: what recovery would cut or rebuild is reported, and nothing is written. Open transactions are reported; one is wrong
-if a repair has removed offsets after its beginning. The exit code is 1 if anything is wrong.`,
+if a repair has removed offsets after its beginning. A summary at the end counts what was checked and found, and says what
+to do next. The exit code is 1 if anything is wrong.`,
 		Example: `  tidemark log check tidemark-data
   tidemark log check /backup/orders-0 --output json`,
 		Args: atLeastOne("PATH"),
@@ -50,12 +51,16 @@ if a repair has removed offsets after its beginning. The exit code is 1 if anyth
 				return err
 			}
 		}
+		summary := run.summary(paths)
 		if asJSON {
-			if err := writeJSON(c.OutOrStdout(), run.checked); err != nil {
-				return err
-			}
+			err = writeJSON(c.OutOrStdout(), checkOutput{run.checked, summary})
+		} else {
+			_, err = io.WriteString(c.OutOrStdout(), summary.text())
 		}
-		return run.verdict()
+		if err != nil {
+			return err
+		}
+		return summary.err()
 	}
 	return c
 }
@@ -72,6 +77,9 @@ type checkedLog struct {
 	Dir      string   `json:"dir"`
 	Start    int64    `json:"start_offset"`
 	End      int64    `json:"end_offset"`
+	Segments int      `json:"segments"`
+	Batches  int64    `json:"batches"`
+	Records  int64    `json:"records"`
 	Bytes    int64    `json:"bytes"`
 	Repairs  []string `json:"repairs"`  // what a start would cut or rebuild
 	Problems []string `json:"problems"` // what a start cannot repair
@@ -82,6 +90,7 @@ type checkedLog struct {
 	Journal []journaledRecords `json:"journal,omitempty"`
 
 	shared bool // a file that logs share, not a log
+	loses  bool // the repairs of a start lose intact batches
 }
 
 func newCheckedLog(dir string) checkedLog {
@@ -167,7 +176,7 @@ func (k *checkRun) data(ctx context.Context, path string) (*node.StoppedDir, err
 	}
 	var left []string
 	data, err := node.TakeStopped(ctx, dir, false, func(file, reason string) {
-		left = append(left, fmt.Sprintf("its records of %s cannot be put back: %s", file, reason))
+		left = append(left, fmt.Sprintf("its records of %s cannot be restored: %s", file, reason))
 	})
 	switch {
 	case errors.Is(err, vfs.ErrLocked):
@@ -218,25 +227,6 @@ func each(err error) []error {
 func isDeleted(dir string) bool {
 	name, err := logdir.ParseDirName(filepath.Base(dir))
 	return err == nil && name.Role == logdir.Delete
-}
-
-func (k *checkRun) verdict() error {
-	bad, total, hint := 0, 0, ""
-	for _, r := range k.checked {
-		if !r.shared || !r.ok() {
-			total++
-		}
-		if !r.ok() {
-			bad++
-			if !r.shared {
-				hint = "; 'tidemark log repair' shows how it would repair them"
-			}
-		}
-	}
-	if bad > 0 {
-		return fmt.Errorf("%d of %s not sound%s", bad, plural(total, "log"), hint)
-	}
-	return nil
 }
 
 // dataDirOf resolves a path, and returns its data directory: the path itself, or the parent of a partition; empty if
@@ -313,6 +303,7 @@ func checkLog(fsys vfs.FS, dir string, proven int64) checkedLog {
 			text := fmt.Sprintf("cut %s from %s at position %d, the log then ends at offset %d: %v", size(e.Cut), e.File, e.Position,
 				e.Offset, e.Reason)
 			if e.LostBatches > 0 {
+				result.loses = true
 				text += fmt.Sprintf("; intact batches that would be cut too: %s; run 'tidemark log repair' before the server starts to keep them",
 					count(e.LostBatches))
 			}
@@ -349,7 +340,9 @@ func checkLog(fsys vfs.FS, dir string, proven int64) checkedLog {
 	l, err := kafkalog.Open(env, dir, kafkalog.Options{RecoveryPoint: proven})
 	if err == nil {
 		result.Start, result.End, result.Bytes = l.LogStart(), l.LogEnd(), l.Size()
-		for _, f := range l.Check() {
+		findings, counts := l.CheckCounted()
+		result.Segments, result.Batches, result.Records = counts.Segments, counts.Batches, counts.Records
+		for _, f := range findings {
 			result.Problems = append(result.Problems, f.String())
 		}
 		result.transactions(l.ActiveProducers(), lost)

@@ -53,16 +53,18 @@ func TestU08_ACheckTellsWhatTheJournalHoldsAndThatItIsDamaged(t *testing.T) {
 	for _, path := range []string{dataDir, filepath.Join(dataDir, "t-0")} {
 		out := done(t, "", "log", "check", path)
 		require.Regexp(t, file+`  ok  \d+ B of records\n  holds of t-0: \d+ B, offsets 2 to 2\n`, out)
-		require.Regexp(t, `  note: the logs lack \d+ B of it, in 1 segment; a start puts that back`, out)
-		require.Contains(t, out, "t-0  ok  offsets 0 to 3", "with the journal put back")
+		require.Regexp(t, `  note: the logs lack \d+ B of it, in 1 segment; a start restores that`, out)
+		require.Contains(t, out, "t-0  ok  offsets 0 to 3", "with the journal replayed")
 	}
-	var checked []checkedLog
+	var checked checkOutput
 	require.NoError(t, json.Unmarshal([]byte(done(t, "", "log", "check", dataDir, "-o", "json")), &checked))
-	require.Equal(t, file, checked[0].Dir)
-	require.Equal(t, int64(3), checked[0].Journal[0].Next)
-	require.Equal(t, "t-0", checked[0].Journal[0].Dir)
+	require.Equal(t, file, checked.Checked[0].Dir)
+	require.Equal(t, int64(3), checked.Checked[0].Journal[0].Next)
+	require.Equal(t, "t-0", checked.Checked[0].Journal[0].Dir)
+	checked.Summary.Bytes = 0
+	require.Equal(t, checkSummary{Partitions: 1, Segments: 1, Batches: 3, Records: 3, Notes: 1}, checked.Summary)
 	found, _ := diagnosed(t, "--data-dir", dataDir)
-	require.Contains(t, found["journal"][0].Detail, "the next start puts back")
+	require.Contains(t, found["journal"][0].Detail, "the next start restores")
 	require.Equal(t, statusOK, found["journal"][0].Status)
 	require.Equal(t, before, onTree(t, dataDir))
 
@@ -72,7 +74,7 @@ func TestU08_ACheckTellsWhatTheJournalHoldsAndThatItIsDamaged(t *testing.T) {
 	require.Equal(t, ExitFailed, got.Code)
 	require.Contains(t, got.Out, file+"  NOT OK  ")
 	require.Contains(t, got.Out, "  problem: "+file+": damaged at byte 512")
-	require.Contains(t, got.Err, "tidemark.journal.left-1: kept because part of it was not put back")
+	require.Contains(t, got.Err, "tidemark.journal.left-1: kept because part of it could not be restored")
 	require.NotContains(t, got.Err, ".left-2")
 	require.Contains(t, got.Out, "the log ends at offset 2, but the checkpoints say that records below 3 were on disk", "the journal had it")
 	found, got = diagnosed(t, "--data-dir", dataDir)
@@ -84,7 +86,7 @@ func TestU08_ACheckTellsWhatTheJournalHoldsAndThatItIsDamaged(t *testing.T) {
 	flipAt(t, file+".waiting-1", 512+30)
 	got = tidemark(t, "", "log", "check", dataDir)
 	require.Contains(t, got.Out, file+".waiting-1  NOT OK  ")
-	require.Contains(t, got.Out, "  problem: a full disk kept it from being put back")
+	require.Contains(t, got.Out, "  problem: a full disk kept it from being replayed")
 }
 
 func TestACheckOfADirectoryInUseSaysSo(t *testing.T) {
@@ -122,7 +124,7 @@ func TestACheckSaysWhatAStartDoesAboutDamageBelowTheCheckpoints(t *testing.T) {
 	require.Contains(t, got.Out, "t-0  NOT OK  offsets 0 to 3")
 	require.Contains(t, got.Out, "the batch at offset 1 is damaged")
 	require.NotContains(t, got.Out, "cut ")
-	require.Contains(t, got.Err, "'tidemark log repair' shows how it would repair")
+	require.Contains(t, got.Err, "repair before the server starts: 'tidemark log repair "+dataDir+"' shows how")
 
 	require.NoError(t, os.Truncate(segment, int64(len(first))))
 	got = tidemark(t, "", "log", "check", dataDir)

@@ -119,10 +119,13 @@ func isTerminal(w io.Writer) bool {
 
 // plural formats a count with its noun.
 func plural[N ~int | ~int32 | ~int64](n N, noun string) string {
-	if n == 1 {
+	switch {
+	case n == 1:
 		return "1 " + noun
+	case strings.HasSuffix(noun, "ch"):
+		return count(n) + " " + noun + "es"
 	}
-	return fmt.Sprintf("%s %ss", count(n), noun)
+	return count(n) + " " + noun + "s"
 }
 
 // dash stands for an empty cell.
