@@ -29,7 +29,7 @@ func newKafkaLogMetrics(registry prometheus.Registerer) kafkaLogMetrics {
 		retiredBytes: f.counters("segments_retired_bytes_total", "Bytes of the segments that left their log, by reason.", "reason"),
 		rollFlush:    f.histogram("roll_flush_duration_seconds", "Time to make a sealed segment durable in the background.", syncBuckets),
 		future:       f.counter("future_timestamps_total", "Times that retention by age kept a segment because a record's timestamp is in the future. The server's log names it."),
-		failed:       f.counter("logs_failed_total", "Logs that stopped taking appends because their disk failed."),
+		failed:       f.counter("logs_failed_total", "Logs that stopped accepting appends because their disk failed."),
 		closeFailed:  f.counter("close_failures_total", "Logs that could not be closed cleanly; the next start repairs them."),
 	}
 }
@@ -87,7 +87,7 @@ func KafkaLogs(registry prometheus.Registerer, log *slog.Logger) kafkalog.Events
 		},
 		Failed: func(e kafkalog.FailedEvent) {
 			m.failed.Inc()
-			log.Error("a log takes no more appends until the server is restarted", "dir", e.Dir, "error", e.Err)
+			log.Error("a log accepts no more appends until the server is restarted", "dir", e.Dir, "error", e.Err)
 		},
 		CloseFailed: func(e kafkalog.FailedEvent) {
 			m.closeFailed.Inc()

@@ -63,7 +63,7 @@ func Hosting(registry prometheus.Registerer, state func() HostingState) {
 	f := factory{registry, "node"}
 	f.gaugeFunc("topics", "Topics on this node.", func() float64 { return float64(state().Topics) })
 	f.gaugeFunc("partitions", "Partitions on this node.", func() float64 { return float64(state().Partitions) })
-	f.gaugeFunc("partitions_failed", "Partitions that could not be opened or take no records because their disk failed.",
+	f.gaugeFunc("partitions_failed", "Partitions that could not be opened or accept no records because their disk failed.",
 		func() float64 { return float64(state().Failed) })
 }
 

@@ -239,7 +239,7 @@ func TestF44_ARecordFromTheFutureIsWarnedAboutAndNamed(t *testing.T) {
 func TestAFailedDiskIsAnErrorThatNamesThePartition(t *testing.T) {
 	r := newRig()
 	Partitions(r.registry, r.log, NewTopics(r.registry, nothing)).Failed(partition.Failed{Topic: "orders", Partition: 3, Err: errDisk})
-	require.Equal(t, "level=ERROR msg=\"the partition takes no more records until the server is restarted\" "+
+	require.Equal(t, "level=ERROR msg=\"the partition accepts no more records until the server is restarted\" "+
 		"topic=orders partition=3 error=\"input/output error\"\n", r.lines.String())
 }
 

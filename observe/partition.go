@@ -22,7 +22,7 @@ func Partitions(registry prometheus.Registerer, log *slog.Logger, topics *Topics
 		took       = f.histogram("sync_duration_seconds", "Time of one sync of one log.", syncBuckets)
 		riders     = f.histogram("sync_appends", "Appends that one sync released.", countBuckets)
 		synced     = f.counter("synced_bytes_total", "Bytes of the appends that syncs released.")
-		failed     = f.counter("failures_total", "Partitions that stopped taking records because their disk failed.")
+		failed     = f.counter("failures_total", "Partitions that stopped accepting records because their disk failed.")
 		unread     = f.counter("read_failures_total", "Reads of records that failed because of the disk or a damaged file. Other partitions are not affected.")
 		upkeep     = f.counter("maintenance_failures_total", "Times that retention or other maintenance failed. It is retried.")
 	)
@@ -62,7 +62,7 @@ func Partitions(registry prometheus.Registerer, log *slog.Logger, topics *Topics
 		},
 		Failed: func(e partition.Failed) {
 			failed.Inc()
-			log.Error("the partition takes no more records until the server is restarted", "topic", e.Topic,
+			log.Error("the partition accepts no more records until the server is restarted", "topic", e.Topic,
 				"partition", e.Partition, "error", e.Err)
 		},
 		ReadFailed: func(e partition.ReadFailed) {

@@ -50,23 +50,23 @@ func Streams(registry prometheus.Registerer, log *slog.Logger) StreamEvents {
 func observeEngine(f factory, log *slog.Logger, e *stream.Events) {
 	var (
 		opened = f.counter("engine_starts_total", "Starts of the stream engine: one, and one more after each failure.")
-		failed = f.counters("engine_failures_total", "Stream engines that stopped taking appends, by reason: fenced, when another process had taken the node over, or failed.", "reason")
+		failed = f.counters("engine_failures_total", "Stream engines that stopped accepting appends, by reason: fenced, when another process had taken the node over, or failed.", "reason")
 	)
 	for _, reason := range []string{"fenced", "failed"} {
 		failed.WithLabelValues(reason)
 	}
 	e.Opened = func(o stream.OpenedEvent) {
 		opened.Inc()
-		log.Info("the stream engine takes appends", "node", o.Node.ID, "epoch", o.Node.Epoch, "start", o.Start, "took", o.Took)
+		log.Info("the stream engine accepts appends", "node", o.Node.ID, "epoch", o.Node.Epoch, "start", o.Start, "took", o.Took)
 	}
 	e.Failed = func(x stream.FailedEvent) {
 		if errors.Is(x.Err, stream.ErrFenced) {
 			failed.WithLabelValues("fenced").Inc()
-			log.Error("the stream engine takes no more appends: another process has taken the node over", "error", x.Err)
+			log.Error("the stream engine accepts no more appends: another process has taken the node over", "error", x.Err)
 			return
 		}
 		failed.WithLabelValues("failed").Inc()
-		log.Error("the stream engine takes no more appends until it is restarted", "error", x.Err)
+		log.Error("the stream engine accepts no more appends until it is restarted", "error", x.Err)
 	}
 }
 
@@ -259,8 +259,8 @@ func StreamsHeld(registry prometheus.Registerer, state func() StreamState) {
 		func() float64 { return float64(state().Destroyed) })
 	f.gaugeFunc("dead_logs", "Logs of dead nodes that are not taken over yet. Only the holder of the metadata lease reports it.",
 		func() float64 { return float64(state().DeadLogs) })
-	f.gaugeFunc("store_calls", "Calls of the object store that are under way for streams.",
+	f.gaugeFunc("store_calls", "Calls of the object store in flight for streams.",
 		func() float64 { return float64(state().StoreCalls) })
-	f.gaugeFunc("store_calls_waiting", "Calls of the object store that wait because store.inflight are under way.",
+	f.gaugeFunc("store_calls_waiting", "Calls of the object store that wait because as many as store.inflight allows are in flight.",
 		func() float64 { return float64(state().StoreWaiting) })
 }

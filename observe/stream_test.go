@@ -54,9 +54,9 @@ func TestFencesAndFailuresOfStreamEnginesAreToldApart(t *testing.T) {
 		`tidemark_stream_engine_failures_total{reason="failed"}`: 1,
 	}, r.samples(t))
 	require.Equal(t, []string{
-		`level=INFO msg="the stream engine takes appends" node=1 epoch=4 start=64 took=1s`,
-		`level=ERROR msg="the stream engine takes no more appends: another process has taken the node over" error="write-ahead log has failed: node has been taken over"`,
-		`level=ERROR msg="the stream engine takes no more appends until it is restarted" error="write-ahead log has failed: input/output error"`,
+		`level=INFO msg="the stream engine accepts appends" node=1 epoch=4 start=64 took=1s`,
+		`level=ERROR msg="the stream engine accepts no more appends: another process has taken the node over" error="write-ahead log has failed: node has been taken over"`,
+		`level=ERROR msg="the stream engine accepts no more appends until it is restarted" error="write-ahead log has failed: input/output error"`,
 	}, r.loud())
 }
 
