@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the real clients and the real broker that the interop tests and benchmarks talk to. Safe to run again: what
-# is there already, at the same version, is left alone.
+# is already installed in the same version is left alone.
 #
 # Needs on the machine: go with a C compiler, a JDK 17 with mvn, python3 with venv, node with npm, and apt-get (as root, or
 # with sudo) unless kcat and chromium are there. Puts everything but those two under $INTEROP_CACHE, by default .cache beside this script.
@@ -10,7 +10,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${INTEROP_CACHE:-$here/.cache}
 mkdir -p "$cache"
 
-# What a package client prints may name the registry it was pointed at; that is the machine's business, so it is cut out.
+# The output of a package client may name the registry that it was pointed at, which is private to the machine: it is cut out.
 quietly() {
 	local log
 	log=$(mktemp)
@@ -23,7 +23,7 @@ quietly() {
 	rm -f "$log"
 }
 
-# A network client may meet a busy moment; three tries tell that from a real refusal.
+# A busy server may fail a request; three tries distinguish that from a real refusal.
 persistently() {
 	local try
 	for try in 1 2 3; do
@@ -33,7 +33,7 @@ persistently() {
 	return 1
 }
 
-# fresh STAMP FILE...: is STAMP what these files would write?
+# fresh STAMP FILE...: whether STAMP was written for the present content of these files
 fresh() {
 	local stamp=$1
 	shift

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Holds what is in dist/ to what a release promises: the sums are right, the binaries are of their platform, static and of
-# the version, and one that this machine can run does.
+# Checks the files in dist/ against what a release promises: the checksums match, the binaries are for their platform, static
+# and of the right version, and one that this machine can run does run.
 #
 #   scripts/check-release.sh VERSION
 set -euo pipefail

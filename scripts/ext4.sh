@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Cuts the power of a real ext4 in an image under a whole server, records and metadata alike. Needs root, mkfs.ext4 and a loop
-# device that can be mounted; without them it says so and ends with 0, and with 75 when it is called as 'ext4.sh --must'.
+# device that can be mounted; without them it says so and exits with 0, or with 75 when called as 'ext4.sh --must'.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# mounts tells whether this machine lets us make an ext4 in an image and mount it.
+# mounts reports whether an ext4 image can be created and mounted on this machine.
 mounts() {
 	local dir result=0
 	[[ $(id -u) == 0 ]] && command -v mkfs.ext4 >/dev/null || return 1

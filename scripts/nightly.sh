@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The full counts: more crashes, longer fuzzing, larger model tests. Takes some hours on two cores. What it printed last is
-# kept in docs/nightly.md. Each step's size can be set, and STEPS names those to run (all of them unless given); a step
-# that was left out is said to be:
+# kept in docs/nightly.md. The size of each step can be set, and STEPS names the steps to run (all by default); the page lists
+# a step that was left out as such:
 #
 #   KILL_ROUNDS=2 POWER_CUTS=6 CHECKS=200 FUZZTIME=5s STEPS="models kills" ./scripts/nightly.sh
 set -euo pipefail
@@ -63,18 +63,18 @@ cuts() {
 	make cuts CUTS="$POWER_CUTS"
 }
 
-# wal runs the model of the write-ahead log of streams, each time with another seed.
+# wal runs the model of the write-ahead log of streams, with a new seed each time.
 wal() {
 	STREAM_WAL_RUNS=$WAL_RUNS go test -count=1 -timeout 3h -run WAL15 ./stream/
 }
 
-# streams kills, pauses and overtakes processes over a directory, has engines end and begin anew, and throws metadata away.
+# streams kills, pauses and overtakes processes on a directory, restarts engines, and loses metadata.
 streams() {
 	TIDEMARK_TEST_KILLS=$STREAM_KILLS TIDEMARK_TEST_TAKEOVERS=$TAKEOVERS TIDEMARK_TEST_LIVES=$LIVES \
 		go test -count=1 -timeout 2h -run 'EndToEnd|MadeAgain|Killed|Overtaken|F08_AP|F34_F' ./stream/
 }
 
-# s3 does that over a real S3 server and a real etcd.
+# s3 does the same on a real S3 server and a real etcd.
 s3() {
 	(cd interop && TIDEMARK_TEST_TAKEOVERS=$TAKEOVERS TIDEMARK_TEST_LIVES=$LIVES TIDEMARK_TEST_KILLS=$STREAM_KILLS \
 		go test -p 1 -count=1 -timeout 2h ./s3/ ./twoprocess/)
