@@ -110,7 +110,7 @@ func TestDescribeConfigsTellsTheSettingsOfThisNode(t *testing.T) {
 	for _, s := range got["password"].ConfigSynonyms {
 		require.Nil(t, s.Value)
 	}
-	require.Len(t, got, len(do[*kmsg.DescribeConfigsResponse](c, req).Resources[0].Configs), "no name is there twice")
+	require.Len(t, got, len(do[*kmsg.DescribeConfigsResponse](c, req).Resources[0].Configs), "no name appears twice")
 	require.Empty(t, configs(do[*kmsg.DescribeConfigsResponse](c, describeConfigs(4, resourceBroker, ""))))
 }
 

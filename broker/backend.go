@@ -66,7 +66,7 @@ type Via struct {
 // TopicID is the 16 bytes of a topic's UUID (version 4). The zero value means "no id" and is never assigned.
 type TopicID = [16]byte
 
-// Node is a live node and the address that clients are told.
+// Node is a live node and its advertised address.
 type Node struct {
 	ID   int32
 	Host string

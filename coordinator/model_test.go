@@ -339,7 +339,7 @@ func (m *model) checkDescription(t *rapid.T) {
 	instances := map[string]bool{}
 	for _, member := range d.Members {
 		if member.InstanceID != "" {
-			require.False(t, instances[member.InstanceID], "instance %s is there twice", member.InstanceID)
+			require.False(t, instances[member.InstanceID], "instance %s appears twice", member.InstanceID)
 			instances[member.InstanceID] = true
 		}
 	}

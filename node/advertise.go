@@ -87,7 +87,7 @@ func (ls kafkaListeners) warnOfLoopback(next broker.Events, log *slog.Logger) br
 			return
 		}
 		if _, again := said.LoadOrStore(listener, true); !again {
-			log.Warn("a client on another machine is told a loopback address: unless it came through a forwarded port, it will "+
+			log.Warn("a loopback address is advertised to a client on another machine: unless it came through a forwarded port, it will "+
 				"connect to itself; set kafka-advertise to an address that it can reach",
 				"client", c.Remote, "listener", listener, "advertised", told)
 		}

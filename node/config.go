@@ -31,7 +31,7 @@ type Config struct {
 	// empty or the directory's own.
 	ClusterID string
 
-	// Rack is where the node stands; clients are told. Empty means none.
+	// Rack is where the node stands; clients can ask for it. Empty means none.
 	Rack string
 
 	// Kafka is where Kafka clients connect. The default is 127.0.0.1:9092. Port 0 picks a free one. A client is given the
@@ -146,7 +146,7 @@ type Config struct {
 	Version string
 }
 
-// Listener is an address to listen on, and the address that clients of it are told.
+// Listener is an address to listen on, and the address that it advertises.
 type Listener struct {
 	Listen    string // HOST:PORT; without a host or with 0.0.0.0 or [::] it is every address of the machine
 	Advertise string // HOST:PORT; empty: the address that the client has connected to. Port 0: the bound one

@@ -357,7 +357,7 @@ func (d *dataDir) restoreStrays(view *meta.State) error {
 		if err := d.fs.SyncDir(d.path); err != nil {
 			return err
 		}
-		d.log.Warn("a directory that was moved aside is put back: the metadata knows its topic again",
+		d.log.Warn("a directory that was moved aside is back in its place: the metadata knows its topic again",
 			"from", stray.name, "to", p)
 		d.found.partitions = append(d.found.partitions, foundDir{name: logdir.DirName{Partition: p}, topic: stray.topic})
 		if d.restored == nil {

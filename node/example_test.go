@@ -25,9 +25,9 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("ready:", n.Ready(), "clients are told", n.Addrs().KafkaAdvertised)
+	fmt.Println("ready:", n.Ready(), "advertised:", n.Addrs().KafkaAdvertised)
 	fmt.Println("close:", n.Close(ctx), metadata.Close())
 	// Output:
-	// ready: true clients are told kafka.example:9092
+	// ready: true advertised: kafka.example:9092
 	// close: <nil> <nil>
 }

@@ -193,7 +193,7 @@ func TestF10_AnErrorOfTheDeviceStaysWithItsPartition(t *testing.T) {
 			require.Equal(t, http.StatusOK, code)
 			if row.refusesWriters {
 				require.True(t, name == "sync" || r.ask("/metrics", `tidemark_partition_refused_batches_total{reason="storage"}`) != "")
-				require.Contains(t, r.log.String(), `the partition takes no more records until the server is restarted" topic=orders partition=0`)
+				require.Contains(t, r.log.String(), `the partition accepts no more records until the server is restarted" topic=orders partition=0`)
 				require.Equal(t, "tidemark_partition_failures_total 1\n", r.ask("/metrics", "tidemark_partition_failures_total "))
 				require.NotEmpty(t, r.ask("/readyz", `"orders-0"`))
 			}

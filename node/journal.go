@@ -41,7 +41,7 @@ func (n *Node) settleJournal(ctx context.Context) (err error) {
 	defer func() { replayed(err) }()
 	find := n.data.journaledDirs(n.meta.View())
 	done, err := partition.SalvageJournal(n.config.FS, n.config.DataDir, find, func(file, reason string) {
-		n.log.Error("what the journal has of a log was not put back", "file", file, "reason", reason)
+		n.log.Error("records in the journal could not be restored to their log", "file", file, "reason", reason)
 	})
 	if done.Damaged != nil {
 		n.metrics.FilesSetAside.Inc()
@@ -50,7 +50,7 @@ func (n *Node) settleJournal(ctx context.Context) (err error) {
 			"reason", done.Damaged)
 	}
 	if done.Kept != "" {
-		n.log.Warn("the journal is kept, because not all of it was put back; no start reads it again", "file", done.Kept)
+		n.log.Warn("the journal is kept, because not all of it could be restored; no start reads it again", "file", done.Kept)
 	}
 	n.waits.waitForSpace(find, done)
 	for _, l := range done.Lacking {
@@ -58,7 +58,7 @@ func (n *Node) settleJournal(ctx context.Context) (err error) {
 			l.File, "error", l.Err)
 	}
 	if err == nil && done.Rounds {
-		n.log.Info("the journal was put back into the logs", "files", done.Files, "written", done.Written, "bytes", done.Bytes)
+		n.log.Info("the journal was replayed into the logs", "files", done.Files, "written", done.Written, "bytes", done.Bytes)
 	}
 	return err
 }

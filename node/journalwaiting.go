@@ -25,7 +25,7 @@ type JournalWaitsError struct {
 }
 
 func (e *JournalWaitsError) Error() string {
-	return fmt.Sprintf("%s: records that only the journal has cannot be put back yet: %v", e.Dir, e.Err)
+	return fmt.Sprintf("%s: records that only the journal has cannot be restored yet: %v", e.Dir, e.Err)
 }
 
 // Unwrap returns the failure to write, which matches vfs.IsNoSpace.
@@ -86,14 +86,14 @@ func (n *Node) putBackWaiting() bool {
 		return dir, ok && slices.Contains(dirs, dir) && n.data.isStillOf(dir, topic)
 	}
 	done, err := partition.ReplayWaiting(n.config.FS, n.config.DataDir, find, func(file, reason string) {
-		n.log.Error("what the journal has of a log was not put back", "file", file, "reason", reason)
+		n.log.Error("records in the journal could not be restored to their log", "file", file, "reason", reason)
 	})
 	if err != nil {
-		n.log.Error("the journal that waits for space could not be put back", "error", err)
+		n.log.Error("the journal that waits for space could not be replayed", "error", err)
 		return false
 	}
 	if len(done.Lacking) < len(dirs) {
-		n.log.Info("records that waited for space were put back from the journal", "files", done.Files, "left", len(done.Lacking))
+		n.log.Info("records that waited for space were restored from the journal", "files", done.Files, "left", len(done.Lacking))
 	}
 	n.waits.waitForSpace(n.waits.find, done)
 	return len(done.Lacking) == 0

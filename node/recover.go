@@ -291,10 +291,10 @@ func (d *dataDir) afterReplay() (vfs.FS, error) {
 	}
 	view := overlay.New(d.fs)
 	done, err := partition.SalvageJournal(view, d.path, d.journaledDirs(meta.Empty()), func(file, reason string) {
-		d.problem("%s: what the journal has of it is not put back by a start: %s", file, reason)
+		d.problem("%s: a start would not restore its records from the journal: %s", file, reason)
 	})
 	if done.Damaged != nil {
-		d.problem("the journal is damaged, and records that were acknowledged just before the stop may be lost; a start puts back what is in "+
+		d.problem("the journal is damaged, and records that were acknowledged just before the stop may be lost; a start restores what is in "+
 			"front of the damage and keeps it: %v", done.Damaged)
 	}
 	return view, err

@@ -98,8 +98,8 @@ func (c *Config) settings(n *Node) []broker.ServerConfig {
 		given("process.roles", "broker,controller", "What this node does: it serves clients and keeps the metadata."),
 		given("listeners", n.kafka.named(func(l KafkaListener) string { return l.Addr.String() }), "Where Kafka clients connect."),
 		given("advertised.listeners", n.kafka.named(KafkaListener.advertisedText),
-			"The addresses that Kafka clients are told, one for each listener. Without a host, clients are told the address that "+
-				"they connected to."),
+			"The addresses advertised to Kafka clients, one for each listener. Without a host, a client is given the address that "+
+				"it connected to."),
 		given("log.dirs", n.absoluteDir(), "Where the partitions are."),
 		given("log.dir", n.absoluteDir(), "Where the partitions are."),
 		number("num.recovery.threads.per.data.dir", int64(c.RecoveryThreads), kafkaRecoveryThreads,
@@ -108,7 +108,7 @@ func (c *Config) settings(n *Node) []broker.ServerConfig {
 			"How often to look for segments to delete."),
 		expiry,
 		millis("log.flush.offset.checkpoint.interval.ms", c.RecoveryPointCheckpoint, recoveryPointInterval,
-			"How often to checkpoint up to where each log is known to be on disk."),
+			"How often to checkpoint how far each log is known to be on disk."),
 		millis("log.flush.start.offset.checkpoint.interval.ms", c.LogStartCheckpoint, logStartInterval,
 			"How often to checkpoint where each log starts."),
 		millis("replica.high.watermark.checkpoint.interval.ms", c.HighWatermarkCheckpoint, watermarkInterval,

@@ -139,7 +139,7 @@ func journalProblem(done partition.JournalReplay, nameless []string) error {
 		problems = append(problems, fmt.Errorf("the journal is damaged, and records that were acknowledged just before the stop may be lost: %w", done.Damaged))
 	}
 	if done.Kept != "" {
-		problems = append(problems, fmt.Errorf("part of the journal was not put back: it is kept as %s, which no start reads", done.Kept))
+		problems = append(problems, fmt.Errorf("part of the journal could not be restored: it is kept as %s, which no start reads", done.Kept))
 	}
 	for _, l := range done.Lacking {
 		problems = append(problems, fmt.Errorf("there is no room for records that only the journal has; free some, and start the server once: %s: %w",

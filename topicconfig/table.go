@@ -48,7 +48,7 @@ func retentionSettings() []setting {
 				"each partition, not for the topic.").
 			under("log.retention.bytes"),
 		longSetting("retention.ms", func(c *Config) *int64 { return &c.RetentionMs }, 7*day, atLeast(-1),
-			"How long records are kept before their segment may be deleted; -1 is for ever.").
+			"How long records are kept before their segment may be deleted; -1 is forever.").
 			under("log.retention.ms").underScaled("log.retention.minutes", 60_000).underScaled("log.retention.hours", hour),
 	}
 }
@@ -105,7 +105,7 @@ func messageSettings() []setting {
 				"refused. Lowering it below what is stored stops compaction and timestamp lookups there.").
 			under("max.decompressed.message.bytes"),
 		intSetting("max.message.bytes", func(c *Config) *int32 { return &c.MaxMessageBytes }, 1<<20+12, atLeast(0),
-			"The largest batch that the topic takes, in bytes after compression.").
+			"The largest batch that the topic accepts, in bytes after compression.").
 			under("message.max.bytes"),
 		longSetting("message.timestamp.after.max.ms", func(c *Config) *int64 { return &c.MessageTimestampAfterMaxMs },
 			hour, atLeast(0),

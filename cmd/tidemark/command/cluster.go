@@ -32,7 +32,7 @@ func newCluster() *cobra.Command {
 	var settings string
 	c := &cobra.Command{
 		Use:   "cluster",
-		Short: "Show the cluster, its nodes and the addresses that clients are told",
+		Short: "Show the cluster, its nodes and their advertised addresses",
 		Example: `  tidemark cluster
   tidemark cluster --server broker1:9092 --output json
   tidemark cluster --config        the settings that were changed while the nodes ran

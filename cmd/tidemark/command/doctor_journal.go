@@ -31,26 +31,26 @@ func examineJournal(ctx context.Context, dataDir string) []finding {
 		switch {
 		case data.StoppedCleanly():
 		case j.Problem != nil:
-			found = append(found, fail(check, "%v; a start puts back what precedes the damage", j.Problem))
+			found = append(found, fail(check, "%v; a start restores what precedes the damage", j.Problem))
 		case j.Waits:
 			found = append(found, fail(check, "%s waits for space: free some, and start the server", j.File))
 		}
 	}
 	if len(left) > 0 && !data.StoppedCleanly() {
-		found = append(found, fail(check, "a start does not put all of it back: %s", strings.Join(left, "; ")))
+		found = append(found, fail(check, "a start does not restore all of it: %s", strings.Join(left, "; ")))
 	}
 	if err := data.Close(); err != nil {
 		found = append(found, fail(check, "%v", err))
 	}
 	if names := data.LeftJournals(); len(names) > 0 {
-		found = append(found, warn(check, "%s: part of it was not put back, and nothing reads it any more. Remove it once nobody needs it",
+		found = append(found, warn(check, "%s: part of it could not be restored, and nothing reads it any more. Remove it once nobody needs it",
 			strings.Join(names, ", ")))
 	}
 	if len(found) > 0 {
 		return found
 	}
 	if files, bytes := data.PutBack(); files > 0 {
-		return []finding{okay(check, "the next start puts back %s that %s lost", size(bytes), plural(files, "segment"))}
+		return []finding{okay(check, "the next start restores %s that %s lost", size(bytes), plural(files, "segment"))}
 	}
 	if partitions > 0 {
 		return []finding{okay(check, "the logs have everything that it holds")}

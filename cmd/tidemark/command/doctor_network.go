@@ -112,15 +112,15 @@ func askCluster(ctx context.Context, address string) (kadm.Metadata, error) {
 func examineAdvertised(ctx context.Context, told string, node int32, asked kadm.Metadata) finding {
 	const check = "advertised address"
 	if !answers(ctx, told) {
-		return fail(check, "clients are told %s, but from here nothing answers there: set --kafka-advertise to an address that "+
+		return fail(check, "%s is advertised, but nothing answers there from here: set --kafka-advertise to an address that "+
 			"clients can reach", told)
 	}
 	there, err := askCluster(ctx, told)
 	switch {
 	case err != nil:
-		return fail(check, "clients are told %s, but what answers there does not speak Kafka: %v", told, err)
+		return fail(check, "%s is advertised, but what answers there does not speak Kafka: %v", told, err)
 	case there.Cluster != asked.Cluster:
-		return fail(check, "clients are told %s, but another cluster answers there: %s instead of %s", told, there.Cluster, asked.Cluster)
+		return fail(check, "%s is advertised, but another cluster answers there: %s instead of %s", told, there.Cluster, asked.Cluster)
 	}
 	return okay(check, "%s answers for node %d", told, node)
 }
@@ -132,7 +132,7 @@ func adviseAdvertised(l node.Listener) []finding {
 	told, _, _ := net.SplitHostPort(l.Advertise)
 	switch {
 	case l.Advertise == "" && wildcard(listen):
-		return []finding{warn(check, "%s has no --kafka-advertise: clients are told the address that they connected to, which is "+
+		return []finding{warn(check, "%s has no --kafka-advertise: clients are given the address that they connected to, which is "+
 			"wrong for those outside a container or behind address translation", l.Listen)}
 	case l.Advertise != "" && isLoopback(told) && !isLoopback(listen):
 		return []finding{warn(check, "%s leads clients on other machines to themselves", l.Advertise)}

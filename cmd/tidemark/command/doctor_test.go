@@ -53,8 +53,8 @@ func TestTheDoctorExplainsAWrongAdvertisedAddress(t *testing.T) {
 	require.NoError(t, dumb.Close())
 	other := startServer(t)
 	for name, test := range map[string]struct{ advertise, want string }{
-		"nothing answers": {nobody, "clients are told " + nobody + ", but from here nothing answers there: set --kafka-advertise"},
-		"another cluster": {other, "clients are told " + other + ", but another cluster answers there"},
+		"nothing answers": {nobody, nobody + " is advertised, but nothing answers there from here: set --kafka-advertise"},
+		"another cluster": {other, other + " is advertised, but another cluster answers there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -87,7 +87,7 @@ func TestTheDoctorLooksAtEveryListener(t *testing.T) {
 	require.Equal(t, ExitFailed, got.Code)
 	require.Len(t, found["advertised address"], 3)
 	require.Equal(t, okay("advertised address", "%s answers for node 1", first), found["advertised address"][0])
-	require.Contains(t, found["advertised address"][1].Detail, "clients are told "+nobody+", but from here nothing answers there")
+	require.Contains(t, found["advertised address"][1].Detail, nobody+" is advertised, but nothing answers there from here")
 	listeners := found["kafka listener"]
 	require.Len(t, listeners, 4)
 	require.Equal(t, []string{statusOK, statusOK, statusOK, statusFail},

@@ -56,25 +56,25 @@ func (k *checkRun) journals(data *node.StoppedDir, left []string) {
 		case data.StoppedCleanly():
 			result.Notes = append(result.Notes, "the last stop was clean: the logs have all of it, and a start removes it")
 		case found.Problem != nil:
-			result.Problems = append(result.Problems, fmt.Sprintf("%v; a start puts back what precedes the damage. Records acknowledged "+
+			result.Problems = append(result.Problems, fmt.Sprintf("%v; a start restores what precedes the damage. Records acknowledged "+
 				"just before the stop may be lost", found.Problem))
 		case found.Waits:
-			result.Problems = append(result.Problems, "a full disk kept it from being put back, and its partitions are offline until it is: "+
+			result.Problems = append(result.Problems, "a full disk kept it from being replayed, and its partitions are offline until it is: "+
 				"free some space, and start the server")
 		}
 		if last && !data.StoppedCleanly() {
 			result.Problems = append(result.Problems, left...)
 			files, bytes := data.PutBack()
 			if files == 0 {
-				result.Notes = append(result.Notes, "the logs have everything of it that can be put back")
+				result.Notes = append(result.Notes, "the logs have everything in it that can be restored")
 			} else {
-				result.Notes = append(result.Notes, fmt.Sprintf("the logs lack %s of it, in %s; a start puts that back, and the offsets "+
+				result.Notes = append(result.Notes, fmt.Sprintf("the logs lack %s of it, in %s; a start restores that, and the offsets "+
 					"shown here include it", size(bytes), plural(files, "segment")))
 			}
 		}
 		k.add(result)
 	}
 	for _, name := range data.LeftJournals() {
-		fmt.Fprintf(k.told, "%s: kept because part of it was not put back; nothing reads it any more\n", name)
+		fmt.Fprintf(k.told, "%s: kept because part of it could not be restored; nothing reads it any more\n", name)
 	}
 }

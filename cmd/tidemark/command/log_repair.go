@@ -35,7 +35,7 @@ Without --apply nothing is written. Each repair is one of these:
 
 Lost offsets are never reused. Consumers skip them without an error.
 
-The end of a transaction may be lost too. If the files show what it was, its marker is put back at its own offset. If not, the
+The end of a transaction may be lost too. If the files show what it was, its marker is restored at its own offset. If not, the
 transaction stays open, and read_committed consumers wait at its beginning forever; it is reported with its producer and first
 offset, like every open transaction. --abort PRODUCER-ID, or --abort all, ends open transactions with abort markers after the
 end of the log, in logs that are otherwise sound too. The decision is yours: if such a transaction had been committed,
@@ -47,7 +47,7 @@ change. To finish an interrupted repair, run it again. The next start of the ser
 epochs.
 
 The exit code is 0 if nothing was wrong or everything was repaired; 3 if there is something to repair and --apply was not
-given; 4 if something cannot be repaired, and was left alone, or if part of the journal could not be put back; 1 if the
+given; 4 if something cannot be repaired, and was left alone, or if part of the journal could not be restored; 1 if the
 command failed.`,
 		Example: `  tidemark log repair /var/lib/tidemark
   tidemark log repair /var/lib/tidemark/orders-0 --apply
@@ -171,7 +171,7 @@ func (r *repairRun) path(ctx context.Context, path string) (err error) {
 // take locks the data directory against servers, and reports faults of the files that its partitions share.
 func (r *repairRun) take(ctx context.Context, dir string) (*node.StoppedDir, error) {
 	data, err := node.TakeStopped(ctx, dir, r.apply, func(file, reason string) {
-		fmt.Fprintf(r.told, "%s: its records in the journal were not put back: %s\n", file, reason)
+		fmt.Fprintf(r.told, "%s: its records in the journal could not be restored: %s\n", file, reason)
 	})
 	if err != nil {
 		return nil, explainTaking(dir, err)
@@ -352,7 +352,7 @@ func (r *repairRun) verdict() error {
 	case counts[repairWouldChange] > 0:
 		return &exitError{ExitWouldChange, fmt.Sprintf("%d of %s to be repaired", counts[repairWouldChange], total)}
 	case r.journal != nil:
-		return &exitError{ExitUnrepairable, "part of the journal could not be put back"}
+		return &exitError{ExitUnrepairable, "part of the journal could not be restored"}
 	}
 	return nil
 }

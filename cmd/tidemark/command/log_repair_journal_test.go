@@ -30,7 +30,7 @@ func TestU24_ARepairSaysThatTheJournalWasDamaged(t *testing.T) {
 		require.Equal(t, ExitUnrepairable, got.Code, got.Err)
 		require.Contains(t, got.Err, file+": damaged at byte 512")
 		require.Contains(t, got.Err, "it is kept as "+file+".left-1")
-		require.Contains(t, got.Err, "part of the journal was not put back")
+		require.Contains(t, got.Err, "part of the journal could not be restored")
 	}
 	require.FileExists(t, file+".left-1")
 	done(t, "", "log", "repair", dataDir)

@@ -27,7 +27,7 @@ func newServe() *cobra.Command {
 health and metrics on 127.0.0.1:9180, and prints where to connect. SIGTERM or Ctrl-C stops it cleanly.
 
 Settings come from flags, then TIDEMARK_* environment variables, then the --config file: the first that has a setting wins.
-'tidemark config' prints the result. Every key that it lists is a flag too, also those that are not shown here.`,
+'tidemark config' prints the result. Every key that it lists is also a flag, including those not shown here.`,
 		Example: `  tidemark serve
   tidemark serve --data-dir /var/lib/tidemark --kafka-listen 0.0.0.0:9092 --kafka-advertise broker1:9092 --insecure-listen
   tidemark serve --topic-default retention.ms=86400000`,
@@ -99,7 +99,7 @@ func announce(out io.Writer, server config.Server, n *node.Node) {
 	addrs := n.Addrs()
 	fmt.Fprintf(out, "tidemark %s, data in %s\n", version, server.DataDir)
 	for _, l := range addrs.KafkaListeners {
-		fmt.Fprintf(out, "  kafka  %s  (clients are told %s)\n", l.Addr, cmp.Or(l.Advertised, "the address that they connect to"))
+		fmt.Fprintf(out, "  kafka  %s  (advertised: %s)\n", l.Addr, cmp.Or(l.Advertised, "the address that a client connects to"))
 	}
 	if addrs.HTTP != nil {
 		fmt.Fprintf(out, "  http   http://%s  (/ /healthz /readyz /metrics)\n", addrs.HTTP)

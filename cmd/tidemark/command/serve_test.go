@@ -35,7 +35,7 @@ func TestServeSaysWhereToConnectAndStopsWhenInterrupted(t *testing.T) {
 	_, port, err := net.SplitHostPort(kafka)
 	require.NoError(t, err)
 	require.Equal(t, "tidemark "+version+", data in "+dir+"\n"+
-		"  kafka  "+kafka+"  (clients are told localhost:"+port+")\n"+
+		"  kafka  "+kafka+"  (advertised: localhost:"+port+")\n"+
 		"  http   http://"+http+"  (/ /healthz /readyz /metrics)\nready\n", out.String())
 	done(t, "", "topic", "create", "a", "--server", kafka)
 	require.Equal(t, ExitOK, stop())
@@ -49,9 +49,9 @@ func TestServeTellsOfEveryListener(t *testing.T) {
 		"broker1:19092")
 	out.waitFor(t, "ready\n")
 	require.Regexp(t, `\A.*
-  kafka  127\.0\.0\.1:(\d+)  \(clients are told localhost:\d+\)
-  kafka  127\.0\.0\.1:\d+  \(clients are told broker1:19092\)
-  kafka  (0\.0\.0\.0|\[::\]):\d+  \(clients are told the address that they connect to\)
+  kafka  127\.0\.0\.1:(\d+)  \(advertised: localhost:\d+\)
+  kafka  127\.0\.0\.1:\d+  \(advertised: broker1:19092\)
+  kafka  (0\.0\.0\.0|\[::\]):\d+  \(advertised: the address that a client connects to\)
 ready
 \z`, out.String())
 	require.Equal(t, ExitOK, stop(), errs.String())
