@@ -2,7 +2,10 @@ package broker
 
 import (
 	"errors"
+	"runtime"
+	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -75,14 +78,13 @@ func (c *call) produce() (answer, error) {
 		call:     c,
 		req:      req,
 		topics:   c.server.backend.Topics(),
-		ctx:      lateContext{parent: c.conn.ctx, deadline: c.arrived.Add(timeout)},
+		deadline: c.arrived.Add(timeout),
 		unlawful: req.TransactionID == nil && anyTransactional(req),
 	}
-	defer p.ctx.release()
-	a := p.appendAll()
+	a, failed := p.appendAll()
 	if req.Acks == 0 {
-		if p.failed != nil {
-			return nil, &hangUp{ClosedFailedProduce, p.failed}
+		if failed != nil {
+			return nil, &hangUp{ClosedFailedProduce, failed}
 		}
 		return nil, nil
 	}
@@ -94,31 +96,69 @@ type producing struct {
 	*call
 	req      *kmsg.ProduceRequest
 	topics   Topics
-	ctx      lateContext // ends with the request's timeout
-	unlawful bool        // a transactional batch has no transactional id
-	failed   error       // the first failure of a partition
+	deadline time.Time // the end of the request's timeout
+	unlawful bool      // a transactional batch has no transactional id
+	found    []foundTopic
 }
 
-// appendAll appends every batch, in the order of the request.
-func (p *producing) appendAll() *produceAnswer {
+// foundTopic is what the metadata says of a topic of the request.
+type foundTopic struct {
+	topic   *Topic
+	unknown error
+}
+
+// appendAll appends every batch: those of a partition in the order of the request, those of different partitions side by
+// side if there are many. The error is one of a partition that failed.
+func (p *producing) appendAll() (*produceAnswer, error) {
+	a := p.prepare()
+	all := make([]appender, appenders(len(a.partitions)))
+	for i := range all {
+		all[i] = appender{producing: p, ctx: lateContext{parent: p.conn.ctx, deadline: p.deadline}, this: i, of: len(all)}
+	}
+	if len(all) == 1 {
+		all[0].run(a)
+		return a, all[0].failed
+	}
+	var running sync.WaitGroup
+	for i := range all {
+		running.Go(func() { all[i].runGuarded(a) })
+	}
+	running.Wait()
+	var failed error
+	for i := range all {
+		if all[i].panicked != nil {
+			panic(all[i].panicked)
+		}
+		if failed == nil {
+			failed = all[i].failed
+		}
+	}
+	return a, failed
+}
+
+// prepare looks the topics up and makes the answer, without what the appends will say.
+func (p *producing) prepare() *produceAnswer {
 	n := 0
 	for i := range p.req.Topics {
 		n += len(p.req.Topics[i].Partitions)
 	}
 	a := &produceAnswer{
 		correlation: p.correlation,
-		deadline:    p.ctx.deadline,
+		deadline:    p.deadline,
 		via:         p.conn.info.Via,
 		details:     p.details,
-		appends:     make([]*partition.Append, 0, n),
-		partitions:  make([]kmsg.ProduceResponseTopicPartition, 0, n),
+		appends:     make([]*partition.Append, n),
+		partitions:  make([]kmsg.ProduceResponseTopicPartition, n),
 	}
 	a.resp.Version = p.version
 	a.resp.Topics = make([]kmsg.ProduceResponseTopic, len(p.req.Topics))
+	p.found = make([]foundTopic, len(p.req.Topics))
+	first := 0
 	for i := range p.req.Topics {
 		rt := &p.req.Topics[i]
 		ref := topicRef{id: rt.TopicID, name: rt.Topic, byID: p.version >= 13}
 		t, unknown := ref.find(p.topics)
+		p.found[i] = foundTopic{t, unknown}
 		out := &a.resp.Topics[i]
 		out.TopicID = rt.TopicID
 		if t != nil {
@@ -126,20 +166,68 @@ func (p *producing) appendAll() *produceAnswer {
 		} else {
 			out.Topic = strings.Clone(rt.Topic)
 		}
-		first := len(a.partitions)
-		for j := range rt.Partitions {
-			rp := &rt.Partitions[j]
-			out, done := p.appendOne(t, rp, unknown)
-			a.partitions = append(a.partitions, out)
-			a.appends = append(a.appends, done)
-		}
-		out.Partitions = a.partitions[first:len(a.partitions):len(a.partitions)]
+		end := first + len(rt.Partitions)
+		out.Partitions = a.partitions[first:end:end]
+		first = end
 	}
 	return a
 }
 
+// partitionsAnAppender is for how many partitions of a request another goroutine pays.
+const partitionsAnAppender = 32
+
+// appenders returns how many goroutines append to n partitions.
+func appenders(n int) int {
+	return max(1, min(runtime.GOMAXPROCS(0), n/partitionsAnAppender))
+}
+
+// appender appends some of the batches of a request. It belongs to one goroutine.
+type appender struct {
+	*producing
+	ctx      lateContext // ends with the request's timeout
+	this, of int         // which appender this is, of how many
+	failed   error       // the first failure of a partition
+	panicked *carriedPanic
+}
+
+// runGuarded is run on a goroutine of its own, whose panics must become the connection's.
+func (p *appender) runGuarded(a *produceAnswer) {
+	defer func() {
+		if v := recover(); v != nil {
+			p.panicked = &carriedPanic{v, debug.Stack()}
+		}
+	}()
+	p.run(a)
+}
+
+// run appends the batches that are this appender's.
+func (p *appender) run(a *produceAnswer) {
+	defer p.ctx.release()
+	n := 0
+	for i := range p.req.Topics {
+		rt := &p.req.Topics[i]
+		for j := range rt.Partitions {
+			rp := &rt.Partitions[j]
+			if p.of == 1 || home(rt, rp, p.of) == p.this {
+				a.partitions[n], a.appends[n] = p.appendOne(p.found[i].topic, rp, p.found[i].unknown)
+			}
+			n++
+		}
+	}
+}
+
+// home returns which of so many appenders a partition belongs to: the same one wherever in the request the partition is,
+// so that its batches are appended in order.
+func home(t *kmsg.ProduceRequestTopic, p *kmsg.ProduceRequestTopicPartition, of int) int {
+	spread := uint32(p.Partition) + uint32(t.TopicID[15])
+	if n := len(t.Topic); n > 0 {
+		spread += uint32(t.Topic[n-1])
+	}
+	return int(spread % uint32(of))
+}
+
 // appendOne appends one batch, unless err says that it was already refused.
-func (p *producing) appendOne(t *Topic, req *kmsg.ProduceRequestTopicPartition, err error,
+func (p *appender) appendOne(t *Topic, req *kmsg.ProduceRequestTopicPartition, err error,
 ) (kmsg.ProduceResponseTopicPartition, *partition.Append) {
 	out := kmsg.NewProduceResponseTopicPartition()
 	out.Partition = req.Partition

@@ -253,13 +253,23 @@ func (c *conn) guard(r *RequestDone, f func() error) (err error) {
 		if v == nil {
 			return
 		}
+		stack := debug.Stack()
+		if carried, ok := v.(*carriedPanic); ok {
+			v, stack = carried.value, carried.stack
+		}
 		c.server.events.Panicked(Panicked{
 			Connection: c.info, API: r.API, Key: r.Key, Version: r.Version, ClientID: r.ClientID,
-			Value: v, Stack: debug.Stack(),
+			Value: v, Stack: stack,
 		})
 		err = &hangUp{ClosedPanic, fmt.Errorf("panic: %v", v)}
 	}()
 	return f()
+}
+
+// carriedPanic is the value of a panic of a goroutine that worked for a connection, with the stack that it had there.
+type carriedPanic struct {
+	value any
+	stack []byte
 }
 
 // enqueue hands an answer to the writer, and then waits while too many bytes of answers are queued.
