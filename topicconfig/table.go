@@ -226,7 +226,7 @@ func replicasSetting(name string, field func(*Config) *[]string, doc string) set
 		parse: func(c *Config, text string) error {
 			items := splitList(text)
 			if !slices.Equal(items, []string{"*"}) && !everyItem(items, isReplica) {
-				return fmt.Errorf("must be the literal '*' or a list of replicas in the format [partitionId]:[brokerId],...")
+				return fmt.Errorf("must be the literal '*' or a comma-separated list of replicas, each [partitionId]:[brokerId]")
 			}
 			*field(c) = items
 			return nil
