@@ -153,8 +153,9 @@ func wireCount(n int) uint32 {
 	return uint32(n)
 }
 
-// CatalogView returns the state as the stream engine sees it, for tools that have no log.
-func (s *State) CatalogView() catalog.View { return catalogView{s} }
+// View returns the state as the stream engine sees it. So tools without a log can pass a State to package stream, which
+// asks for a catalog with a view.
+func (s *State) View() catalog.View { return catalogView{s} }
 
 // catalogView is a [State] as a [catalog.View].
 type catalogView struct{ *State }

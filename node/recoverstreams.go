@@ -189,7 +189,7 @@ func (r *streamRecovery) finish(
 		return nil, err
 	}
 	for f, err := range stream.Check(ctx, stream.CheckOptions{
-		Catalog: stateCatalog{s}, WAL: store, Data: store, Cluster: cluster,
+		Catalog: s, WAL: store, Data: store, Cluster: cluster,
 	}) {
 		if err == nil && f.Severity == stream.Damage {
 			err = fmt.Errorf("the result does not agree with the bucket: %s", f)
@@ -205,12 +205,6 @@ func (r *streamRecovery) finish(
 	s, results := s.Apply(s.Index()+1, meta.Entry{Node: r.node, NowMs: r.now.UnixMilli(), Commands: []meta.Command{mark}})
 	return s, results[0].Err()
 }
-
-// stateCatalog is a catalog without a log behind it.
-type stateCatalog struct{ state *meta.State }
-
-// View implements [stream.CheckOptions.Catalog].
-func (c stateCatalog) View() streamcatalog.View { return c.state.CatalogView() }
 
 // drain recovers the logs of all nodes, with an engine over temporary metadata, which is gone when it returns.
 func (r *streamRecovery) drain(

@@ -10,7 +10,6 @@ import (
 	"github.com/tidemark-io/tidemark/meta"
 	"github.com/tidemark-io/tidemark/node"
 	"github.com/tidemark-io/tidemark/stream"
-	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
 func newCheck() *cobra.Command {
@@ -59,11 +58,6 @@ may be using. Nothing is written. The exit code is 1 if anything is damaged; unu
 	return c
 }
 
-// inspectedCatalog is a catalog without a log behind it.
-type inspectedCatalog struct{ state *meta.State }
-
-func (i inspectedCatalog) View() catalog.View { return i.state.CatalogView() }
-
 // checkStore prints findings as they come, and then a summary.
 func checkStore(c *cobra.Command, url string, found *meta.Inspection, deep, asJSON bool) error {
 	store, err := node.ReadObjects(c.Context(), url)
@@ -76,7 +70,7 @@ func checkStore(c *cobra.Command, url string, found *meta.Inspection, deep, asJS
 		Streams: found.State.StreamCount(), Deep: deep,
 	}}
 	findings := stream.Check(c.Context(), stream.CheckOptions{
-		Catalog: inspectedCatalog{found.State}, WAL: store, Data: store, Cluster: found.ClusterID, Deep: deep,
+		Catalog: found.State, WAL: store, Data: store, Cluster: found.ClusterID, Deep: deep,
 	})
 	for f, err := range findings {
 		if err != nil {
