@@ -85,6 +85,23 @@ func TestARefusedAppendIsToldAndChangesNothing(t *testing.T) {
 	require.ErrorIs(t, r.commit(strings.Repeat("x", 40_000), 0, 1), coordinator.ErrRecordTooLarge)
 }
 
+func TestWhoAsksAgainAfterTheLogEndedFindsTheNextShard(t *testing.T) {
+	l := newMemLog()
+	r := newRig(t, []*memLog{l})
+	require.NoError(t, r.commit("g", 0, 0))
+	for i := range int64(100) {
+		l.set(func() { l.refuse = fmt.Errorf("%w: %w", coordinator.ErrNotCoordinator, runner.ErrEnded) })
+		require.ErrorIs(t, r.commit("g", 0, -1), coordinator.ErrNotCoordinator)
+		l.set(func() { l.refuse = nil })
+		again := r.commit("g", 0, i)
+		if errors.Is(again, coordinator.ErrLoading) {
+			r.ready("g")
+			again = r.commit("g", 0, i)
+		}
+		require.NoError(t, again)
+	}
+}
+
 func TestRequestsAreRefusedWhileTheShardLoads(t *testing.T) {
 	l := newMemLog()
 	first := newRig(t, []*memLog{l})
@@ -243,6 +260,7 @@ func TestACheckpointBoundsWhatAStartReads(t *testing.T) {
 		}
 	}
 	require.Less(t, most, 300, "of 2000 records")
+	r.close() // what it tells is told
 	require.NotEmpty(t, r.events.checked)
 	for _, e := range r.events.checked {
 		require.NoError(t, e.Err)

@@ -223,7 +223,7 @@ func (s *shard) tick() error {
 }
 
 // advance appends the records of an output and releases its replies, now or when they may be sent. The error is that the
-// log has ended.
+// log has ended; then finish answers, once the shard has made way.
 func (s *shard) advance(out *coordinator.Output) error {
 	if len(out.Records) == 0 {
 		s.release(out.Settle(nil))
@@ -231,13 +231,13 @@ func (s *shard) advance(out *coordinator.Output) error {
 	}
 	pending, err := s.append(out.Records)
 	replies := out.Settle(clientError(err))
-	if pending != nil {
-		s.flying = append(s.flying, flight{pending: pending, replies: replies})
-	} else {
-		s.release(replies)
-	}
-	if errors.Is(err, ErrEnded) {
+	switch {
+	case errors.Is(err, ErrEnded):
 		return err
+	case pending != nil:
+		s.flying = append(s.flying, flight{pending: pending, replies: replies})
+	default:
+		s.release(replies)
 	}
 	return nil
 }
