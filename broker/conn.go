@@ -82,8 +82,9 @@ func newConn(s *Server, nc net.Conn, listener net.Addr, id uint64) *conn {
 	return c
 }
 
-// serve is the life of a connection. It returns when both goroutines have ended and the socket is closed.
-func (c *conn) serve() {
+// serve is the life of a connection. It returns when both goroutines have ended and the socket is closed, and says how it
+// came.
+func (c *conn) serve() ConnectionClosed {
 	c.server.events.ConnectionOpened(c.info)
 	var writer sync.WaitGroup
 	writer.Go(c.writeAnswers)
@@ -95,7 +96,8 @@ func (c *conn) serve() {
 	c.hangUp()
 
 	c.mu.Lock()
-	closed := ConnectionClosed{
+	defer c.mu.Unlock()
+	return ConnectionClosed{
 		Connection: c.info,
 		Reason:     c.mu.reason,
 		Err:        c.mu.cause,
@@ -103,8 +105,6 @@ func (c *conn) serve() {
 		Requests:   c.requests,
 		Lasted:     time.Since(c.opened),
 	}
-	c.mu.Unlock()
-	c.server.events.ConnectionClosed(closed)
 }
 
 // end records why the connection ends. Only the first cause counts; others follow from it.

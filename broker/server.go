@@ -172,8 +172,9 @@ func (s *Server) accept(nc net.Conn, listener net.Addr) {
 	unpace(nc)
 	go func() {
 		defer s.conns.Done()
-		defer s.removeConn(c)
-		c.serve()
+		closed := c.serve()
+		s.removeConn(c) // before anybody hears of it: whoever connects because of that is not refused
+		s.events.ConnectionClosed(closed)
 	}()
 }
 
