@@ -35,7 +35,7 @@ func kgoClient(t testing.TB, addr string, options ...kgo.Opt) *kgo.Client {
 
 func within(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx
 }

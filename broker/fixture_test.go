@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -98,7 +97,7 @@ func (r *rig) stopNow() {
 	for _, nc := range r.clients {
 		_ = nc.Close() // the test may have closed it
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	require.NoError(r.t, r.server.Shutdown(ctx))
 	r.serving.Wait()

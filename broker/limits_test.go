@@ -353,20 +353,25 @@ func TestConnectionLimits(t *testing.T) {
 }
 
 func TestASlowReaderOfASocketIsCutOff(t *testing.T) {
-	r := newRigOn(t, vfs.OS(), func(o *Options) { o.ResponseWriteTimeout = 50 * time.Millisecond })
+	r := newRigOn(t, vfs.OS())
 	r.backend.root = t.TempDir()
 	topic := r.topic("t", 1, nil)
 	producer := r.dial()
 	for range 20 {
 		producer.mustProduce(topic, 0, records(strings.Repeat("x", 1_000_000)))
 	}
-	nc, err := net.Dial("tcp", r.listen())
+	events := newRecorder()
+	impatient, err := New(Options{Backend: r.backend, Events: events.events(), ResponseWriteTimeout: 50 * time.Millisecond})
+	require.NoError(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	r.serving.Go(func() { require.NoError(t, impatient.Serve(l)) })
+	nc, err := net.Dial("tcp", l.Addr().String())
 	require.NoError(t, err)
 	defer nc.Close()
 	req := fetchFrom(18, topic, 0, 0)
 	req.MaxBytes, req.Topics[0].Partitions[0].PartitionMaxBytes = 50<<20, 50<<20
 	(&client{t: t, conn: nc}).send(req) // and does not read
-	closed := r.events.closing(t, 1)
-	require.Equal(t, ClosedSlowResponse, closed.Reason)
-	require.NoError(t, producer.conn.Close())
+	require.Equal(t, ClosedSlowResponse, events.closing(t, 1).Reason)
+	require.NoError(t, impatient.Shutdown(t.Context()))
 }

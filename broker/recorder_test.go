@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// patience bounds what a test waits for when something is wrong.
+const patience = 5 * time.Minute
+
 // recorder keeps the events of a server.
 type recorder struct {
 	mu       sync.Mutex
@@ -46,7 +49,7 @@ func (r *recorder) events() Events {
 // await waits until the events are as wanted.
 func (r *recorder) await(t testing.TB, what string, wanted func() bool) {
 	t.Helper()
-	timeout := time.After(5 * time.Minute)
+	timeout := time.After(patience)
 	for {
 		r.mu.Lock()
 		ok := wanted()
