@@ -110,7 +110,7 @@ func (l *Log) Append(ctx context.Context, records []byte, o AppendOptions) (*App
 	if err != nil {
 		var failed *StorageError
 		if errors.As(err, &failed) && failed.Final {
-			l.tellFailed(err)
+			l.wakeFailed()
 		}
 		l.refused(records, err)
 		return nil, err
@@ -221,6 +221,7 @@ func (l *Log) appendError(err error) error {
 	final := l.store.Failed() != nil
 	err = l.storageError("append", err, final)
 	if final {
+		l.reportFailed(err)
 		l.syncer.fail(err)
 	}
 	return err

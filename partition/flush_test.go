@@ -123,12 +123,26 @@ func TestALogIsNeverSyncedTwiceAtOnce(t *testing.T) {
 	})
 }
 
+// requireUnanswered checks that whoever waits for an append was told nothing yet.
+func requireUnanswered(t *testing.T, a *Append) {
+	t.Helper()
+	select {
+	case <-a.Done():
+		t.Error("the server's log says why after its client knows it")
+	default:
+	}
+}
+
 func TestF10_AFailedSyncIsFinalForItsLogAndOnlyForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, FlusherOptions{})
 		defer b.close()
 		var failed []Failed
-		b.events.Failed = func(e Failed) { failed = append(failed, e) }
+		var lost *Append
+		b.events.Failed = func(e Failed) {
+			requireUnanswered(t, lost)
+			failed = append(failed, e)
+		}
 		broken, sound := newFakeStore(), newFakeStore()
 		broken.held = make(chan error)
 		l, other := b.log(broken, nil), b.log(sound, nil)
@@ -137,7 +151,7 @@ func TestF10_AFailedSyncIsFinalForItsLogAndOnlyForIt(t *testing.T) {
 		broken.held <- nil
 		require.NoError(t, kept.Wait(t.Context()))
 
-		lost := appendOne(t, l)
+		lost = appendOne(t, l)
 		synctest.Wait()
 		behind := appendOne(t, l) // rides on a sync that will never be
 		broken.held <- errDevice
@@ -166,7 +180,11 @@ func TestF10_AWriteThatTheDeviceFailsIsFinalForItsLogAndOnlyForIt(t *testing.T) 
 		b := newBench(t, FlusherOptions{})
 		defer b.close()
 		var failed []Failed
-		b.events.Failed = func(e Failed) { failed = append(failed, e) }
+		var behind *Append
+		b.events.Failed = func(e Failed) {
+			requireUnanswered(t, behind)
+			failed = append(failed, e)
+		}
 		broken, sound := newFakeStore(), newFakeStore()
 		l, other := b.log(broken, nil), b.log(sound, nil)
 		require.NoError(t, appendOne(t, l).Wait(t.Context()))
@@ -174,7 +192,7 @@ func TestF10_AWriteThatTheDeviceFailsIsFinalForItsLogAndOnlyForIt(t *testing.T) 
 		broken.held = make(chan error)
 		waits := appendOne(t, l) // for a sync that is under way
 		synctest.Wait()
-		behind := appendOne(t, l)
+		behind = appendOne(t, l)
 		broken.failing, broken.final = errDevice, errDevice
 		for range 2 {
 			_, err := l.Append(t.Context(), records(t, 1), AppendOptions{})

@@ -79,7 +79,8 @@ type Log struct {
 	epoch    atomic.Int32
 	hw       atomic.Int64 // never goes back
 
-	told atomic.Bool // reported that its disk failed and it accepts no more appends
+	told  atomic.Bool // reported that its disk failed and it accepts no more appends
+	woken atomic.Bool // likewise those that wait for its records
 
 	appending sync.Mutex // one batch at a time
 
@@ -146,6 +147,7 @@ func newLog(o Options, under store, s *settings) *Log {
 	l.syncer.budget = budget.New(o.Flusher.options.MaxUnsyncedBytesPerLog)
 	l.syncer.sync = l.syncStore
 	l.syncer.advance = l.synced
+	l.syncer.failing = l.reportFailed
 	l.syncer.report = l.reportSync
 	l.syncer.tail = l.unsyncedTail
 	l.syncer.settle = l.settle
@@ -342,8 +344,9 @@ func (l *Log) closedFiles(done kafkalog.Closed) error {
 	failed := l.syncer.failure()
 	if failed == nil && done.Sync != nil {
 		failed = l.storageError("sync", done.Sync, true)
+		l.reportFailed(failed)
 		l.syncer.fail(failed)
-		l.tellFailed(failed)
+		l.wakeFailed()
 	}
 	if done.Close != nil {
 		failed = errors.Join(failed, l.storageError("close", done.Close, true))
@@ -377,10 +380,17 @@ func (l *Log) syncStore() (int64, error) {
 	return end, nil
 }
 
-// tellFailed reports, once, that the log accepts no more appends.
-func (l *Log) tellFailed(err error) {
+// reportFailed reports to the events, once, that the log accepts no more appends. It comes before the answers that say so:
+// whoever gets one finds the reason in the server's log.
+func (l *Log) reportFailed(err error) {
 	if !l.told.Swap(true) {
 		l.events.Failed(Failed{Topic: l.topic, Partition: l.index, Err: err})
+	}
+}
+
+// wakeFailed has those that wait for records look, once, at a log that accepts no more appends.
+func (l *Log) wakeFailed() {
+	if !l.woken.Swap(true) {
 		l.moved()
 	}
 }
@@ -393,7 +403,7 @@ func (l *Log) reportSync(r *round, err error) {
 	})
 	switch {
 	case final(err):
-		l.tellFailed(err)
+		l.wakeFailed()
 	case err != nil:
 		// Nobody waits for what is in the log any more, and the next append may be a long time coming.
 		l.arm(&l.upkeep.flush, monotonic().Add(syncRetryDelay))

@@ -27,6 +27,7 @@ type syncer struct {
 
 	sync    func() (int64, error)     // makes the log durable and returns the offset below which it now is
 	advance func(end int64)           // moves the watermark; runs before the round is released
+	failing func(err error)           // tells events that the log accepts no more appends; runs before the round is released
 	report  func(r *round, err error) // tells events and waiting fetches; runs after the round is released
 
 	tail   func() (kafkalog.Tail, bool) // what a sync would make durable, if that is bytes of one file
@@ -156,6 +157,9 @@ func (s *syncer) complete(r *round, end int64, err error) {
 		raise(&s.durable, end)
 		r.end = end
 		s.advance(end)
+	}
+	if final(err) {
+		s.failing(err)
 	}
 	s.finish(r, err)
 	s.report(r, err)
