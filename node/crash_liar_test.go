@@ -76,6 +76,7 @@ func smallLoad(t *testing.T, m *nodetest.Machine) (*ledger.Ledger, *ledger.Load)
 	require.NoError(t, err)
 	t.Cleanup(load.Close)
 	require.NoError(t, l.WaitAcks(within(t), 100))
+	require.NoError(t, l.WaitCommit(within(t), "billing"))
 	return l, load
 }
 

@@ -33,7 +33,20 @@ func (l *Ledger) Commit(group string, offsets map[int32]int64, ask func() error)
 	each(func(c *commit, offset int64) { c.tried = max(c.tried, offset) })
 	if ask() == nil {
 		each(func(c *commit, offset int64) { c.acked = max(c.acked, offset) })
+		l.tell()
 	}
+}
+
+// WaitCommit blocks until an offset of a group was acknowledged or ctx ends, whose error it returns.
+func (l *Ledger) WaitCommit(ctx context.Context, group string) error {
+	return l.wait(ctx, func() error {
+		for _, c := range l.mu.commits[group] {
+			if c.acked > 0 {
+				return nil
+			}
+		}
+		return fmt.Errorf("no offset of group %s", group)
+	})
 }
 
 // commits returns a copy of every group's commits so far.

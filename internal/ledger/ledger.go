@@ -26,7 +26,7 @@ type Ledger struct {
 		acked      int64
 		unknown    int64
 		violations []Violation
-		changed    chan struct{} // closed and replaced at each acknowledgement
+		changed    chan struct{} // closed and replaced at each acknowledgement, of records and of offsets
 	}
 }
 
@@ -75,6 +75,17 @@ func (l *Ledger) Acknowledged(r *kgo.Record) {
 	defer l.mu.Unlock()
 	l.noteLocked(r, true)
 	l.mu.acked++
+	l.tellLocked()
+}
+
+func (l *Ledger) tell() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tellLocked()
+}
+
+// tellLocked has everybody look who waits for an acknowledgement.
+func (l *Ledger) tellLocked() {
 	close(l.mu.changed)
 	l.mu.changed = make(chan struct{})
 }
@@ -151,17 +162,28 @@ func (l *Ledger) Violations() []Violation {
 
 // WaitAcks blocks until at least n acknowledgements were recorded or ctx ends, whose error it returns.
 func (l *Ledger) WaitAcks(ctx context.Context, n int64) error {
+	return l.wait(ctx, func() error {
+		if l.mu.acked < n {
+			return fmt.Errorf("%d of %d acknowledgements", l.mu.acked, n)
+		}
+		return nil
+	})
+}
+
+// wait blocks until lacking, which is called with the lock held at each acknowledgement, returns nil, or until ctx ends; then
+// the error is both.
+func (l *Ledger) wait(ctx context.Context, lacking func() error) error {
 	for {
 		l.mu.Lock()
-		acked, changed := l.mu.acked, l.mu.changed
+		err, changed := lacking(), l.mu.changed
 		l.mu.Unlock()
-		if acked >= n {
+		if err == nil {
 			return nil
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("ledger: %d of %d acknowledgements: %w", acked, n, ctx.Err())
+			return fmt.Errorf("ledger: %w: %w", err, ctx.Err())
 		}
 	}
 }

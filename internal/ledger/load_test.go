@@ -12,7 +12,7 @@ import (
 )
 
 // patience bounds what a test waits for when something is wrong.
-const patience = 30 * time.Second
+const patience = 5 * time.Minute
 
 // server is a stand-in with a topic of one partition that answers some requests as told.
 func server(t *testing.T) *kfake.Cluster {
