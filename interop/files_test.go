@@ -225,7 +225,7 @@ func dump(t *testing.T, dir string) dumpedLog {
 		files = append(files, matches...)
 	}
 	command := shared.install.Java("org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", strings.Join(files, ","))
-	out, errs, err := bounded(t, command, time.Minute)
+	out, errs, err := bounded(t, command, 3*time.Minute)
 	require.NoError(t, err, "%s", errs)
 	// The tool takes every log that does not start at 0, Kafka's own too, for one with a gap before its first offset.
 	require.Empty(t, gapBeforeFirst.ReplaceAllString(string(errs), ""))

@@ -93,7 +93,7 @@ func (m *processMember) leave(t *testing.T) {
 	require.NoError(t, m.cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case <-m.ended:
-	case <-limited(t, 30*time.Second).Done():
+	case <-limited(t, 2*time.Minute).Done():
 		require.FailNow(t, "it does not end")
 	}
 	var exit *exec.ExitError

@@ -124,7 +124,7 @@ func (g *groupTest) send(t *testing.T) []string {
 // settled waits until the group is stable with that many members who own every partition once, or empty.
 func (g *groupTest) settled(t *testing.T, members int) {
 	t.Helper()
-	ctx := limited(t, time.Minute)
+	ctx := limited(t, 3*time.Minute)
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
 	for {
@@ -174,7 +174,7 @@ func (g *groupTest) requireAllCommitted(t *testing.T) {
 // every record is received, and a member that finds the group empty goes on exactly where it stood.
 func shareAGroup(t *testing.T, name string, peer groupPeer) {
 	g := newGroupTest(t, name)
-	ctx := limited(t, 2*time.Minute)
+	ctx := limited(t, 6*time.Minute)
 	all := newHeard()
 	first := peer.join(t, g.group, g.topic, all)
 	all.await(t, ctx, g.send(t))

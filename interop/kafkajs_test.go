@@ -64,7 +64,7 @@ func (js kafkaJS) run(t *testing.T, stdin []byte, args ...string) []byte {
 	t.Helper()
 	command := js("kafkajs_peer.js", append([]string{shared.under.Addr()}, args...)...)
 	command.Stdin = bytes.NewReader(stdin)
-	out, errs, err := bounded(t, command, time.Minute)
+	out, errs, err := bounded(t, command, 3*time.Minute)
 	require.NoError(t, err, "%.3000s", errs)
 	return out
 }

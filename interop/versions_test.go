@@ -160,7 +160,7 @@ func readBySchemas(t *testing.T, ctx context.Context, all []spoken) []string {
 	}
 	command := shared.install.Java(filepath.Join("peers", "Schemas.java"))
 	command.Stdin = &frames
-	out, errs, err := bounded(t, command, time.Minute)
+	out, errs, err := bounded(t, command, 3*time.Minute)
 	require.NoError(t, err, "%.6000s", errs)
 	var texts []string
 	lines := bufio.NewScanner(bytes.NewReader(out))
