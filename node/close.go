@@ -30,7 +30,7 @@ func (n *Node) close(ctx context.Context) error {
 	var step atomicText
 	closed := make(chan error, 1)
 	go func() { closed <- n.closeAll(ctx, &step) }()
-	err := waitFor(ctx, closed, &step)
+	err := waitFor(ctx, closed, &step, n.late)
 	n.end(ErrClosed)
 	n.fail(ErrClosed)
 	if err != nil {
@@ -58,7 +58,7 @@ func (n *Node) closeAll(ctx context.Context, step *atomicText) error {
 const lateTime = 500 * time.Millisecond
 
 // waitFor waits for a close, until a little after the end of ctx.
-func waitFor(ctx context.Context, closed <-chan error, step *atomicText) error {
+func waitFor(ctx context.Context, closed <-chan error, step *atomicText, lateTime time.Duration) error {
 	select {
 	case err := <-closed:
 		return err

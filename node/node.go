@@ -82,6 +82,7 @@ type Node struct {
 		done chan struct{}
 		err  error
 	}
+	late time.Duration // lateTime, but in tests
 }
 
 // closer undoes one step of start-up.
@@ -127,6 +128,7 @@ func newNode(c Config) *Node {
 	n.life, n.end = context.WithCancelCause(context.Background())
 	n.failure.done = make(chan struct{})
 	n.closing.done = make(chan struct{})
+	n.late = lateTime
 	return n
 }
 

@@ -16,6 +16,23 @@ import (
 	"github.com/tidemark-io/tidemark/vfs/memfs"
 )
 
+// overdue is a context whose deadline passes when done is closed.
+type overdue struct {
+	context.Context
+	done chan struct{}
+}
+
+func (o overdue) Done() <-chan struct{} { return o.done }
+
+func (o overdue) Err() error {
+	select {
+	case <-o.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 func TestF60_AStopWhileTheObjectStoreDoesNotAnswerEndsAndLosesNothing(t *testing.T) {
 	fs, bucket, metadata := memfs.New(), mem.NewBucket(time.Now), metatest.NewMemory("c")
 	silent := faultstore.NewGate(func(faultstore.Op) bool { return true })
@@ -29,9 +46,13 @@ func TestF60_AStopWhileTheObjectStoreDoesNotAnswerEndsAndLosesNothing(t *testing
 	id := write(t, engine) // acknowledged, and in the log alone
 
 	store.SetInjector(silent.Inject)
-	soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	err = n.Close(soon) // which returns, although nothing answers
+	over := overdue{context.Background(), make(chan struct{})}
+	go func() {
+		defer close(over.done)
+		_, _ = silent.Held(t.Context(), 1)
+	}()
+	n.late = time.Hour  // the rest of the close waits for nobody
+	err = n.Close(over) // which returns, although nothing answers
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.EqualError(t, err, "node: closing streams: the object store mem:// did not answer in time; what was acknowledged is in it, "+
 		"and the next start recovers it: context deadline exceeded")
