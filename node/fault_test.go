@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"maps"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/tidemark-io/tidemark/internal/ledger"
 	"github.com/tidemark-io/tidemark/node"
+	"github.com/tidemark-io/tidemark/node/nodetest"
 	"github.com/tidemark-io/tidemark/vfs"
 	"github.com/tidemark-io/tidemark/vfs/faultfs"
 )
@@ -59,7 +61,7 @@ func onRealFiles(t *testing.T) *real {
 	t.Helper()
 	r := &real{t: t, disk: faultfs.New(vfs.OS(), nil)}
 	r.config = node.Config{
-		DataDir: t.TempDir(), NodeID: 1, Kafka: []node.Listener{{Listen: "127.0.0.1:0"}}, HTTP: "127.0.0.1:0", FS: r.disk,
+		DataDir: t.TempDir(), NodeID: 1, Kafka: []node.Listener{{Listen: nodetest.FreePort()}}, HTTP: nodetest.FreePort(), FS: r.disk,
 		DiskReserve: -1, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
 	}
 	t.Cleanup(r.stop)
@@ -79,7 +81,7 @@ func (r *real) start() {
 // stop closes it, whatever its disk says to that.
 func (r *real) stop() {
 	if r.node != nil {
-		_ = r.node.Close(r.t.Context())
+		_ = r.node.Close(context.Background()) // the test's context is over when the test is
 		r.node = nil
 	}
 }

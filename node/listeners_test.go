@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemark-io/tidemark/node"
+	"github.com/tidemark-io/tidemark/node/nodetest"
 )
 
 // openWith starts a node on the real network that is closed with the test.
@@ -189,9 +190,9 @@ func TestClientsOfEveryListenerProduceAndConsumeAndStayThere(t *testing.T) {
 }
 
 func TestNoListenerStaysOpenWhenOneCannotBeOpened(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := net.Listen("tcp", nodetest.FreePort())
 	require.NoError(t, err)
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	taken, err := net.Listen("tcp", nodetest.FreePort())
 	require.NoError(t, err)
 	defer taken.Close()
 	first := free.Addr().String()

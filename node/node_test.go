@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds what a test waits for when something is wrong.
-const patience = 30 * time.Second
+const patience = 5 * time.Minute
 
 // machine is a machine whose disk is checked when the test is over and the node was stopped.
 func machine(t *testing.T) *nodetest.Machine {

@@ -10,6 +10,8 @@ package nodetest
 import (
 	"context"
 	"fmt"
+	"os"
+	"runtime"
 	"testing"
 	"time"
 
@@ -23,7 +25,7 @@ import (
 const DataDir = "data"
 
 // stopTime is how long what is left of a node without power may take to end.
-const stopTime = 30 * time.Second
+const stopTime = 5 * time.Minute
 
 // Machine is a computer with a disk in memory, and the node that runs on it. It is for one goroutine.
 type Machine struct {
@@ -48,11 +50,22 @@ type Machine struct {
 // New returns a machine that is switched off. The test's end switches it off again.
 func New(t testing.TB) *Machine {
 	m := &Machine{
-		FS: memfs.New(), Meta: metatest.NewMemory("nodetest"), t: t, addr: "127.0.0.1:0", http: "127.0.0.1:0",
+		FS: memfs.New(), Meta: metatest.NewMemory("nodetest"), t: t, addr: FreePort(), http: FreePort(),
 		Config: node.Config{NodeID: 1},
 	}
 	t.Cleanup(m.Stop)
 	return m
+}
+
+// FreePort is an address to listen on at any port, of a host that no other process listens on, where the system has as many
+// loopback addresses as one likes. So nobody takes the port of a machine that is off, as the tests of other packages do that
+// ask for a free one.
+func FreePort() string {
+	if runtime.GOOS != "linux" {
+		return "127.0.0.1:0"
+	}
+	id := os.Getpid() // up to 22 bits
+	return fmt.Sprintf("127.%d.%d.%d:0", 64+id>>16&63, id>>8&255, id&255)
 }
 
 // Start starts the node and returns it when it serves clients. It listens at the address that it had before.
