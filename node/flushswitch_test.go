@@ -145,11 +145,12 @@ func TestADefaultThatIsChangedWhileTheServerIsDownTakesNoWatermarkOfThePageCache
 			for range 10 {
 				produce(t, c, "orders", 0, "visible")
 			}
-			said := func(file, line string) bool {
-				data, err := vfs.ReadFile(m.FS, path.Join(nodetest.DataDir, file))
+			holds := func(disk vfs.FS, file, line string) bool {
+				data, err := vfs.ReadFile(disk, path.Join(nodetest.DataDir, file))
 				return err == nil && strings.Contains(string(data), line)
 			}
-			require.Eventually(t, func() bool { return said(watermarks, "orders 0 10\n") }, patience, time.Millisecond)
+			said := func(file, line string) bool { return holds(m.FS, file, line) }
+			require.Eventually(t, func() bool { return holds(m.FS.CrashClean(), watermarks, "orders 0 10\n") }, patience, time.Millisecond)
 			require.True(t, said(marks, "orders 0 0\n"))
 			m.CutPower(nodetest.Cut{Seed: 1, Keep: 0})
 			require.True(t, said(watermarks, "orders 0 10\n"))

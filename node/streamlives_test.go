@@ -107,6 +107,10 @@ func TestU03_NodesThatDieInTurnAreTakenOverAndNothingAcknowledgedIsLost(t *testi
 		for range streams {
 			<-enough
 		}
+		until(t, heir, func(s *meta.State) bool { // otherwise it may not know yet that there is a log
+			node, _ := s.Node(victim.member.Node())
+			return node.WALEpoch == victim.member.Epoch()
+		})
 		victim.kill(t, f.stores[victim.member.Node()])
 		for range streams {
 			require.NotErrorIs(t, <-appended, context.DeadlineExceeded, "it ended with its node")
