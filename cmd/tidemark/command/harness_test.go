@@ -23,7 +23,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds what a test waits for when something is wrong.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 func within(t *testing.T) context.Context {
 	t.Helper()

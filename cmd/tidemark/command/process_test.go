@@ -20,7 +20,7 @@ const closeDeadline = 20 * time.Second
 
 func TestTheRealProcessClosesOnSIGTERMWithClientsConnected(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "tidemark")
-	build, err := exec.CommandContext(within(t), "go", "build", "-o", binary, "..").CombinedOutput()
+	build, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "..").CombinedOutput()
 	require.NoError(t, err, string(build))
 	dir := filepath.Join(t.TempDir(), "data")
 	args := []string{"serve", "--data-dir", dir, "--kafka-listen", "127.0.0.1:0", "--http-listen", "off"}
