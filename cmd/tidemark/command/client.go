@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -85,10 +86,21 @@ func (f *clientFlags) administers(
 	}
 }
 
+// addresses are the servers, with the port that is used where none was given.
+func (f *clientFlags) addresses() []string {
+	addresses := slices.Clone(f.servers)
+	for i, a := range addresses {
+		if _, _, err := net.SplitHostPort(a); err != nil {
+			addresses[i] = net.JoinHostPort(strings.Trim(a, "[]"), "9092")
+		}
+	}
+	return addresses
+}
+
 // unreachable explains a failure to reach any server.
 func (f *clientFlags) unreachable(err error) error {
 	var dns *net.DNSError
-	servers := strings.Join(f.servers, ", ")
+	servers := strings.Join(f.addresses(), ", ")
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err

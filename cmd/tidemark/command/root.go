@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -50,7 +51,11 @@ func Main(ctx context.Context, args []string, s Streams) int {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return ExitFailed
 	}
-	fmt.Fprintf(s.Err, "tidemark: %s\n", plainError(err))
+	text := plainError(err)
+	if !strings.HasPrefix(text, "tidemark ") { // the name of a command
+		text = "tidemark: " + text
+	}
+	fmt.Fprintln(s.Err, text)
 	var own *exitError
 	switch {
 	case isUsage(err):
@@ -139,11 +144,29 @@ func isUsage(err error) bool {
 	return errors.As(err, &u)
 }
 
-// flagError explains a flag error, and suggests the nearest name for an unknown flag.
+// kafkaFlags are flags of Apache Kafka's tools, by our flag for the same.
+var kafkaFlags = map[string]string{
+	"bootstrap-server": "server", "broker-list": "server", "max-messages": "max", "add-config": "config", "delete-config": "unset",
+}
+
+// flagError explains a flag error, and suggests a name for an unknown flag.
 func flagError(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) {
+	var invalid *pflag.InvalidValueError
+	var number *strconv.NumError
+	switch {
+	case errors.As(err, &unknown):
+	case !errors.As(err, &invalid) || !errors.As(err, &number):
 		return usagef(c, "%v", err)
+	case errors.Is(number, strconv.ErrRange):
+		return usagef(c, "--%s cannot be %s: it is out of range", invalid.GetFlag().Name, invalid.GetValue())
+	case invalid.GetFlag().Value.Type() == "bool":
+		return usagef(c, "--%s is true or false, not %q", invalid.GetFlag().Name, invalid.GetValue())
+	default:
+		return usagef(c, "--%s is a number, not %q", invalid.GetFlag().Name, invalid.GetValue())
+	}
+	if ours := kafkaFlags[unknown.GetSpecifiedName()]; c.Flags().Lookup(ours) != nil {
+		return usagef(c, "%v; it is --%s here", err, ours)
 	}
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })

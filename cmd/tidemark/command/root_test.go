@@ -49,12 +49,18 @@ func TestAMistakeInTheCallIsExitCodeTwoAndSaysWhereToLook(t *testing.T) {
 		"config --topic-default retention.mss=1": "Unknown topic config name: retention.mss (did you mean retention.ms?)",
 		"serve --kafka-lisen :1":                 "unknown flag: --kafka-lisen; did you mean --kafka-listen?",
 		"log dump":                               "tidemark log dump needs PATH",
+		"topic list --bootstrap-server a:1":      "unknown flag: --bootstrap-server; it is --server here",
+		"consume a --max-messages 3":             "unknown flag: --max-messages; it is --max here",
+		"topic create a --partitions many":       `--partitions is a number, not "many"`,
+		"topic create a -p 99999999999":          "--partitions cannot be 99999999999: it is out of range",
+		"consume a --keys=some":                  `--keys is true or false, not "some"`,
 	} {
 		t.Run(call, func(t *testing.T) {
 			got := tidemark(t, "", strings.Fields(call)...)
 			require.Equal(t, ExitUsage, got.Code)
 			require.Empty(t, got.Out)
 			require.Contains(t, got.Err, want)
+			require.NotContains(t, got.Err, "tidemark: tidemark")
 			require.Contains(t, got.Err, "--help' for usage.")
 		})
 	}
@@ -139,4 +145,9 @@ func TestTheReferenceIsCurrent(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/cli.md")
 	require.NoError(t, err)
 	require.Equal(t, string(page), done(t, "", "reference"), "run: go run ./cmd/tidemark reference > docs/cli.md")
+}
+
+func TestAnUnreachableServerIsNamedWithItsPort(t *testing.T) {
+	f := clientFlags{servers: []string{"a", "b:1", "::1", "[::1]", "[::1]:2"}}
+	require.Equal(t, []string{"a:9092", "b:1", "[::1]:9092", "[::1]:9092", "[::1]:2"}, f.addresses())
 }
