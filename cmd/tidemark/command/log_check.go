@@ -1,12 +1,14 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -239,7 +241,7 @@ func dataDirOf(path string) (real, dataDir string, err error) {
 	}
 	real, err = filepath.EvalSymlinks(named)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", "", fmt.Errorf("%s does not exist; name the directory of a partition, or one that holds partitions", path)
+		return "", "", noPartition(path)
 	}
 	if err != nil {
 		return "", "", err
@@ -252,11 +254,15 @@ func dataDirOf(path string) (real, dataDir string, err error) {
 	return real, "", nil
 }
 
-// partitionDirs returns the path itself if it is a partition's directory, or the partitions' directories in it.
+// partitionDirs returns the path itself if it is a partition's directory, or the partitions' directories in it, in the
+// order of topics and partitions. Only a data directory may have none.
 func partitionDirs(path string) ([]string, error) {
 	entries, err := vfs.OS().List(path)
 	if info, bad := vfs.OS().Stat(path); err != nil && bad == nil && !info.IsDir() {
 		return nil, fmt.Errorf("%s is a file; name the directory of its partition, %s", path, filepath.Dir(path))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, noPartition(path)
 	}
 	if err != nil {
 		return nil, err
@@ -283,10 +289,20 @@ func partitionDirs(path string) ([]string, error) {
 			}
 		}
 	}
-	if len(dirs) == 0 {
+	if len(dirs) == 0 && !node.IsDataDir(path) {
 		return nil, fmt.Errorf("%s is neither the directory of a partition nor one that holds partitions", path)
 	}
+	slices.SortStableFunc(dirs, func(a, b string) int {
+		x, _ := logdir.ParseDirName(filepath.Base(a))
+		y, _ := logdir.ParseDirName(filepath.Base(b))
+		return cmp.Or(cmp.Compare(x.Partition.Topic, y.Partition.Topic), cmp.Compare(x.Partition.Index, y.Partition.Index))
+	})
 	return dirs, nil
+}
+
+// noPartition is the error for a path that does not exist.
+func noPartition(path string) error {
+	return fmt.Errorf("%s does not exist; name the directory of a partition, or one that holds partitions", path)
 }
 
 // isOfPartition reports whether an entry marks a partition's directory. Before the first record there is no .log file.

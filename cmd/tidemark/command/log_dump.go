@@ -3,8 +3,10 @@ package command
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -58,6 +60,9 @@ type dumper struct {
 
 func (d *dumper) dump(path string) error {
 	info, err := d.fs.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s does not exist; name a file of a log, or the directory of a partition", path)
+	}
 	if err != nil {
 		return err
 	}

@@ -276,7 +276,7 @@ func (r *repairRun) print(w io.Writer) error {
 			l.print(&b)
 		}
 	}
-	fmt.Fprintf(&b, "%s: %d sound", plural(len(r.repaired), "log"), counts[repairSound])
+	fmt.Fprintf(&b, "%s: %d sound", plural(len(r.repaired), "partition"), counts[repairSound])
 	for _, state := range []string{repairWouldChange, repairDone, repairUnrepairable, repairFailed} {
 		if counts[state] > 0 {
 			fmt.Fprintf(&b, ", %d %s", counts[state], state)
@@ -343,7 +343,7 @@ func (r *repairRun) verdict() error {
 	for _, l := range r.repaired {
 		counts[l.State]++
 	}
-	total := plural(len(r.repaired), "log")
+	total := plural(len(r.repaired), "partition")
 	switch {
 	case counts[repairUnrepairable] > 0:
 		return &exitError{ExitUnrepairable, fmt.Sprintf("%d of %s cannot be repaired", counts[repairUnrepairable], total)}

@@ -96,7 +96,7 @@ func TestU08_ARepairIsToldFirstAndThrowsNothingAway(t *testing.T) {
 	garbage, err := os.ReadFile(repaired[0].Kept[1])
 	require.NoError(t, err)
 	require.Equal(t, "garbage", string(garbage))
-	require.Contains(t, done(t, "", "log", "repair", dataDir), "1 log: 1 sound\n")
+	require.Contains(t, done(t, "", "log", "repair", dataDir), "1 partition: 1 sound\n")
 	require.Contains(t, done(t, "", "log", "verify", dataDir), "  ok  offsets 0 to 4")
 	_, err = os.Stat(filepath.Join(dataDir, ".kafka_cleanshutdown"))
 	require.ErrorIs(t, err, fs.ErrNotExist, "the next start checks what it finds")
@@ -138,22 +138,22 @@ func TestU08_ALogThatCannotBeReadHasAnExitCodeOfItsOwn(t *testing.T) {
 	before := tidemark(t, "", "log", "repair", dataDir, "--apply")
 	require.Equal(t, ExitUnrepairable, before.Code, before.Err)
 	require.Contains(t, before.Out, "  problem: ")
-	require.Contains(t, before.Err, "1 of 1 log cannot be repaired")
+	require.Contains(t, before.Err, "1 of 1 partition cannot be repaired")
 }
 
 func TestU08_TheDirectoryOfAStoppedKafkaIsRepaired(t *testing.T) {
 	dataDir := filepath.Join(t.TempDir(), "kafka")
 	require.NoError(t, os.CopyFS(dataDir, os.DirFS("../../../kafkalog/testdata/apache-kafka-4.4.0/stopped")))
-	require.Contains(t, done(t, "", "log", "repair", dataDir), "4 logs: 4 sound\n")
+	require.Contains(t, done(t, "", "log", "repair", dataDir), "4 partitions: 4 sound\n")
 	flipAt(t, filepath.Join(dataDir, "mixed-0", "00000000000000000000.log"), 300)
 	flipAt(t, filepath.Join(dataDir, "transactional-0", "00000000000000000016.log"), -1)
 	require.NoError(t, os.WriteFile(filepath.Join(dataDir, "stamped-0", "leader-epoch-checkpoint"), []byte("x"), 0o600))
 	require.Equal(t, ExitWouldChange, tidemark(t, "", "log", "repair", dataDir).Code)
 	out := done(t, "", "log", "repair", dataDir, "--apply")
-	require.Contains(t, out, "4 logs: 1 sound, 3 repaired\n")
+	require.Contains(t, out, "4 partitions: 1 sound, 3 repaired\n")
 	require.Contains(t, out, "mixed-0  repaired; offsets 0 to 160\n")
 	require.Contains(t, out, "transactional-0  repaired; offsets 0 to 36\n")
-	require.Contains(t, done(t, "", "log", "repair", dataDir), "4 logs: 4 sound\n")
+	require.Contains(t, done(t, "", "log", "repair", dataDir), "4 partitions: 4 sound\n")
 	require.NotContains(t, done(t, "", "log", "check", dataDir), "NOT OK")
 }
 

@@ -79,9 +79,9 @@ func TestLogCommandsSayWhatTheyCannotRead(t *testing.T) {
 	}{
 		{[]string{"log", "dump", empty}, "holds no .log file; name a partition's directory"},
 		{[]string{"log", "dump", other}, "cannot be dumped"},
-		{[]string{"log", "dump", filepath.Join(empty, "gone")}, "no such file"},
+		{[]string{"log", "dump", filepath.Join(empty, "gone")}, "gone does not exist; name a file of a log, or the directory of a partition"},
 		{[]string{"log", "check", empty}, "is neither the directory of a partition nor one that holds partitions"},
-		{[]string{"log", "check", filepath.Join(empty, "gone")}, "no such file"},
+		{[]string{"log", "check", filepath.Join(empty, "gone")}, "gone does not exist; name the directory of a partition"},
 	} {
 		got := tidemark(t, "", test.args...)
 		require.Equal(t, ExitFailed, got.Code)
@@ -129,4 +129,26 @@ func TestLogsThatKafkaWroteAreFoundInOrder(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, wrong, dir)
 	}
+}
+
+func TestACheckOfADataDirectoryFollowsTheOrderOfPartitionsAndNeedsNone(t *testing.T) {
+	dataDir := t.TempDir()
+	n, err := node.Open(within(t), node.Config{DataDir: dataDir, NodeID: 1, Kafka: []node.Listener{{Listen: "127.0.0.1:0"}}})
+	require.NoError(t, err)
+	require.NoError(t, n.Close(context.Background()))
+	const nothing = "checked 0 partitions: 0 segments, 0 batches, 0 records, 0 B\nfound nothing wrong\n"
+	require.Equal(t, nothing, done(t, "", "log", "check", dataDir))
+	require.Contains(t, done(t, "", "log", "check", dataDir, "-o", "json"), `"checked": []`)
+
+	n, err = node.Open(within(t), node.Config{DataDir: dataDir, NodeID: 1, Kafka: []node.Listener{{Listen: "127.0.0.1:0"}}})
+	require.NoError(t, err)
+	done(t, "", "topic", "create", "t", "-p", "11", "--server", n.Addrs().Kafka.String())
+	require.NoError(t, n.Close(context.Background()))
+	var names []string
+	for line := range strings.Lines(done(t, "", "log", "check", dataDir)) {
+		if path, _, ok := strings.Cut(line, "  ok  "); ok {
+			names = append(names, filepath.Base(path))
+		}
+	}
+	require.Equal(t, strings.Fields("t-0 t-1 t-2 t-3 t-4 t-5 t-6 t-7 t-8 t-9 t-10"), names)
 }

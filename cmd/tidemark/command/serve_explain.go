@@ -71,7 +71,7 @@ func explainTaking(dir string, err error) error {
 	var cause syscall.Errno
 	switch {
 	case errors.Is(err, vfs.ErrLocked):
-		return fmt.Errorf("%w: stop the server that uses %s first", err, dir)
+		return fmt.Errorf("stop the server that uses %s first: %w", dir, err)
 	case !errors.As(err, &file) || !errors.As(err, &cause):
 		return err
 	}
@@ -127,7 +127,7 @@ func explainDirectory(dir, file string, cause syscall.Errno, err error) error {
 	case syscall.ENOTDIR, syscall.EEXIST:
 		return fmt.Errorf("%s is not a directory; name another with --data-dir: %w", dir, err)
 	case syscall.ENOENT, syscall.ELOOP, syscall.ENAMETOOLONG:
-		return fmt.Errorf("the data directory %s cannot be created: nothing can be created at %s; name another with --data-dir: %w",
+		return fmt.Errorf("the data directory %s cannot be created, because of %s; name another with --data-dir: %w",
 			dir, file, err)
 	case syscall.EROFS:
 		return fmt.Errorf("the data directory %s is on a file system that is mounted read-only; mount it for writing, or name another "+

@@ -87,7 +87,7 @@ func TestServeSaysWhyItCannotStart(t *testing.T) {
 		"the directory is a file": {[]string{"--data-dir", file, "--kafka-listen", "127.0.0.1:0", "--http-listen", "off"},
 			file + " is not a directory; name another with --data-dir"},
 		"the directory cannot be made": {[]string{"--data-dir", "/proc/nope", "--kafka-listen", "127.0.0.1:0", "--http-listen", "off"},
-			"the data directory /proc/nope cannot be created: nothing can be created at /proc/nope; name another with --data-dir"},
+			"the data directory /proc/nope cannot be created, because of /proc/nope; name another with --data-dir"},
 		"the address is another machine's": {[]string{"--kafka-listen", "192.0.2.1:9092", "--insecure-listen", "--http-listen", "off"},
 			"192.0.2.1:9092 is not an address of this machine; listen on one that is, or on 0.0.0.0 for all of them, with --kafka-listen"},
 		"the HTTP address is another machine's": {[]string{"--kafka-listen", "127.0.0.1:0", "--insecure-listen", "--http-listen", "192.0.2.1:80"},
@@ -209,7 +209,7 @@ func TestWhatTheSystemRefusesIsSaidInWordsWithWhatToDoNext(t *testing.T) {
 		want string
 	}{
 		{atFile(syscall.EPERM), "no permission in the data directory /var/lib/tidemark; fix its owner or mode"},
-		{atFile(syscall.ELOOP), "the data directory /var/lib/tidemark cannot be created: nothing can be created at /var/lib; name another"},
+		{atFile(syscall.ELOOP), "the data directory /var/lib/tidemark cannot be created, because of /var/lib; name another"},
 		{atFile(syscall.EROFS), "is on a file system that is mounted read-only; mount it for writing, or name another"},
 		{atFile(syscall.ENOSPC), "no space is left for the data directory /var/lib/tidemark; free some on its disk"},
 		{atFile(syscall.EIO), "the disk under the data directory /var/lib/tidemark fails at /var/lib; look at the kernel's log"},
