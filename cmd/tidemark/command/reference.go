@@ -80,16 +80,13 @@ func groupsOthers(c *cobra.Command) bool {
 // fenceLists turns lines that are indented by two spaces into code blocks, so that Markdown keeps their layout.
 func fenceLists(text string) string {
 	var b strings.Builder
-	inBlock := false
+	inBlock, blank := false, false
 	for line := range strings.Lines(text) {
-		indented := strings.HasPrefix(line, "  ")
-		if indented && !inBlock {
+		indented, empty := strings.HasPrefix(line, "  "), line == "\n"
+		if indented != inBlock && !blank && !empty {
 			b.WriteString("\n")
 		}
-		if !indented && inBlock {
-			b.WriteString("\n")
-		}
-		inBlock = indented
+		inBlock, blank = indented, empty
 		if indented {
 			b.WriteString("  ")
 		}
