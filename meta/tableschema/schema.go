@@ -16,34 +16,35 @@ const (
 // Arrow's implementations keep the ids of Parquet and Iceberg.
 const FieldIDKey = "PARQUET:field_id"
 
-// Schema is what a table's rows are made of, in the order of the columns.
+// Schema is the columns of a table, in order.
 type Schema struct{ Columns []Column }
 
 // Column is one column of a table.
 type Column struct {
-	// ID is the column's for the whole life of the table.
+	// ID identifies the column for the whole life of the table; it is at least 0 and never reused.
 	ID int32
 	Field
 }
 
-// Field is a name and a type, of a column or of what a type holds.
+// Field is a named part of a schema: a column, or a child of a nested type.
 type Field struct {
 	Name     string
 	Nullable bool
 	Type     Type
 }
 
-// Type is a type of Arrow. Which of the parameters mean something depends on the kind.
+// Type is an Arrow type. Which of its parameters have a meaning depends on the kind; the others are zero.
 type Type struct {
 	Kind Kind
-	// Bits is the width of an integer, a float, a decimal or a time; Signed is of an integer.
+	// Bits is the width of an integer, a float, a decimal or a time. Signed says that an integer is signed.
 	Bits   int32
 	Signed bool
-	// Precision and Scale are those of a decimal.
+	// Precision and Scale are those of a decimal, in digits.
 	Precision, Scale int32
 	// Unit is that of a date, time, timestamp, duration or interval, and the mode of a union, as Arrow numbers them.
 	Unit int16
-	// Size is the length of fixed-size binary and lists. Sorted says that a map's keys are.
+	// Size is the length of fixed-size binary, in bytes, and of fixed-size lists, in items. Sorted says that a map's keys
+	// are sorted.
 	Size   int32
 	Sorted bool
 	// Zone is a timestamp's time zone.
