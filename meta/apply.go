@@ -1,7 +1,7 @@
 package meta
 
-// transition is a state in the making. The commands of an entry change next one after the other; nobody else sees it
-// until all are done. A command that rejects leaves next as it found it.
+// transition is a state under construction. The commands of an entry change next one after the other; nobody else sees it
+// until all are done. A rejected command leaves next unchanged.
 type transition struct {
 	next State
 }

@@ -108,7 +108,7 @@ func (c CommitObjects) addUpload(t *transition) Result {
 	return Result{}
 }
 
-// checkUpload rejects records that do not continue their stream, or come from somebody who does not own it.
+// checkUpload rejects records that do not continue their stream, or that come from a node that does not own it.
 func (c CommitObjects) checkUpload(t *transition, out catalog.Range) Result {
 	row, r := t.findStream(out.Stream)
 	switch {

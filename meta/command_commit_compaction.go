@@ -41,7 +41,7 @@ func (c CommitObjects) replaceSets(t *transition) Result {
 	return Result{}
 }
 
-// addLive is add without what is dead; an object of which nothing is left is destroyed instead.
+// addLive is add without dead ranges; an object of which nothing is left is destroyed instead.
 func (c CommitObjects) addLive(t *transition, dataMs int64) {
 	var ranges []catalog.Range
 	for _, r := range c.Ranges {

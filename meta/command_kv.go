@@ -133,7 +133,7 @@ func checkPair(key string, value []byte) Result {
 	return Result{}
 }
 
-// checkPut checks what is to be put, and that a snapshot of writers has its bucket.
+// checkPut checks a key and value to be put, and that a snapshot of writers has its bucket.
 func (t *transition) checkPut(key string, value []byte) Result {
 	if r := checkPair(key, value); r.Code != OK || t.next.level < LevelTables {
 		return r

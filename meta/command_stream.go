@@ -245,8 +245,7 @@ func (t *transition) destroyObjectsOf(row *streamRow) {
 	}
 }
 
-// releaseSetsOf takes a stream that was removed off the stream-set objects that hold it, and marks those that hold no
-// stream any more.
+// releaseSetsOf removes a deleted stream from the stream-set objects that hold it, and marks those that hold no other.
 func (t *transition) releaseSetsOf(row *streamRow) {
 	var ids []catalog.ObjectID
 	for _, p := range row.parts.all() {

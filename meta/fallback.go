@@ -27,8 +27,8 @@ func (e *FallbackError) Error() string {
 // Unwrap returns both.
 func (e *FallbackError) Unwrap() []error { return []error{e.Damage, e.Why} }
 
-// isDamaged reports whether a stored item is not what was written: its checksum, its magic or its length says so. What a newer
-// version wrote, and what contradicts itself under a checksum that fits, is not damaged.
+// isDamaged reports whether a stored item is not what was written, by its checksum, magic or length. An item that a newer
+// version wrote, or that contradicts itself under a matching checksum, is not damaged.
 func isDamaged(err error) bool {
 	var format *FormatError
 	return errors.As(err, &format) && format.Damaged
@@ -60,8 +60,8 @@ func newestSnapshot(ctx context.Context, b Backend) (index uint64, s *State, byt
 	return index, s, len(data), err
 }
 
-// olderSnapshot reads the snapshot before the newest. Where there is none, or it is damaged, which bad says, the state is the
-// empty one: the beginning of the log.
+// olderSnapshot reads the snapshot before the newest. If there is none, or it is damaged, as bad then says, the state is
+// empty: the beginning of the log.
 func olderSnapshot(ctx context.Context, b Backend) (index uint64, s *State, bad, err error) {
 	index, data, err := b.OlderSnapshot(ctx)
 	var corrupt *CorruptError
@@ -77,8 +77,9 @@ func olderSnapshot(ctx context.Context, b Backend) (index uint64, s *State, bad,
 	return index, s, bad, nil
 }
 
-// fallBack makes the state of a newest snapshot that is damaged from the older one and all entries since, or from the beginning
-// of the log if all entries are there. If any is missing it refuses, with a [*CorruptError] that holds a [*FallbackError].
+// fallBack rebuilds the state of a damaged newest snapshot from the older one and all entries since, or from the
+// beginning of the log if all entries exist. If any is missing it fails with a [*CorruptError] that holds a
+// [*FallbackError].
 func (p *proposer) fallBack(ctx context.Context, newest uint64, damage error) (*State, error) {
 	older, s, bad, err := olderSnapshot(ctx, p.log.backend)
 	if err != nil {

@@ -151,9 +151,9 @@ func sealed(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// opened checks magic, CRC and version, in this order, and returns the version and a reader behind it that ends
-// before the CRC. Every version keeps magic, version byte and trailing CRC where they are, so that damage to the version byte is
-// told from a newer version.
+// opened checks magic, CRC and version, in this order, and returns the version and a reader of what follows, up to the
+// CRC. Every version keeps the places of magic, version byte and trailing CRC, so that a damaged version byte is not
+// mistaken for a newer version.
 func opened(b []byte, magic, what string, newest uint8) (r *reader, version uint8, err error) {
 	if len(b) < len(magic)+1+crcSize {
 		return nil, 0, &FormatError{Offset: len(b), Reason: fmt.Sprintf("%d bytes are too few", len(b)), Damaged: true}

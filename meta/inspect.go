@@ -61,7 +61,7 @@ func (i *Inspection) corrupt(item string, index uint64, err error) {
 	i.found(&CorruptError{Where: i.Where, Item: item, Index: index, Err: err})
 }
 
-// firstEntry finds the oldest entry that is there, by halves. It is head+1 when there is none.
+// firstEntry finds the oldest existing entry by bisection. It is head+1 if there is none.
 func firstEntry(ctx context.Context, b Backend, head uint64) (uint64, error) {
 	low, high := uint64(1), head+1 // everything below low is gone, high is there or behind the head
 	for low < high {
@@ -79,8 +79,8 @@ func firstEntry(ctx context.Context, b Backend, head uint64) (uint64, error) {
 	return low, nil
 }
 
-// readSnapshots reads both snapshots and takes over the newest, or the older one if the newest is damaged. whole says that the
-// newest is there and in order, usable that there is a state to continue from.
+// readSnapshots reads both snapshots and loads the newest, or the older one if the newest is damaged. whole says that the
+// newest exists and is sound, usable that there is a state to continue from.
 func (i *Inspection) readSnapshots(ctx context.Context, b Backend) (whole, usable bool, err error) {
 	index, s, bytes, err := newestSnapshot(ctx, b)
 	if err != nil && index == 0 {
@@ -113,8 +113,8 @@ func (i *Inspection) readSnapshots(ctx context.Context, b Backend) (whole, usabl
 	return false, true, nil
 }
 
-// readEntries decodes every entry and applies those behind the snapshot. When all entries are there, the snapshot must be
-// what they make.
+// readEntries decodes every entry and applies those after the snapshot. If all entries exist, the snapshot must be equal
+// to their result.
 func (i *Inspection) readEntries(ctx context.Context, b Backend, whole, usable bool) error {
 	broken := !usable
 	replay := i.First == 1 && whole

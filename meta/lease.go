@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// lease is this process's hold on [LeaseKey]. Who holds it takes snapshots and truncates (this package does), removes destroyed
-// objects of all nodes, compacts those of nodes that have died, and takes over their logs (the node does, if it has streams).
-// Nothing breaks when two nodes believe that they hold it: what they do is guarded where it is done.
+// lease is this process's hold on [LeaseKey]. The holder takes snapshots and truncates (this package does), removes
+// destroyed objects of all nodes, compacts those of dead nodes, and takes over their logs (the node does, if it has
+// streams). Nothing breaks if two nodes believe that they hold it: each of these actions is guarded where it is done.
 type lease struct {
 	backend Backend
 	node    int32

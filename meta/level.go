@@ -50,7 +50,7 @@ func (s *State) NodeLevels() iter.Seq[NodeLevel] {
 	}
 }
 
-// nodeLevel is what a node understands as far as is known.
+// nodeLevel is the level of a node, as far as it is known.
 func (s *State) nodeLevel(node int32) Level {
 	n, known := s.nodes.get(node)
 	l, announced := s.levels.get(node)

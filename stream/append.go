@@ -62,7 +62,7 @@ func (s *Stream) Submit(a *Admission, count int32, payload []byte) (*Ack, error)
 	}
 	cost := recordCost(record)
 	if !a.take(cost) {
-		return nil, fmt.Errorf("%w: a record that costs %d bytes, %d are admitted", ErrOverCapacity, cost, a.left)
+		return nil, fmt.Errorf("%w: a record that costs %d bytes, at most %d are admitted", ErrOverCapacity, cost, a.left)
 	}
 	ack := &Ack{stream: s, record: record, done: make(chan struct{})}
 	if err := s.engine.wal.submit(record, ack.settle); err != nil {

@@ -40,7 +40,7 @@ type Backend struct {
 	db        *bbolt.DB
 	file      *os.File // the one that db has open, and closes
 	reserve   int64
-	solid     int64      // how much of the file has blocks of the disk, as far as is known
+	solid     int64      // how much of the file is known to have blocks of the disk
 	writing   sync.Mutex // held by update
 	notify    chan struct{}
 	failure   failure
@@ -122,7 +122,7 @@ func Restore(path, clusterID string, index uint64, snapshot []byte) error {
 	return nil
 }
 
-// find makes sure that there is a file, and makes one where it may.
+// find makes sure that the file exists, and creates it if that is allowed.
 func find(path string, o Options) error {
 	info, err := os.Stat(path)
 	switch {
@@ -143,7 +143,7 @@ func find(path string, o Options) error {
 	return nil
 }
 
-// advise adds to what is wrong with a file what can be done about it.
+// advise adds to an error of a file what can be done about it.
 func advise(err error) error {
 	var corrupt *meta.CorruptError
 	var gap *meta.GapError
@@ -152,7 +152,7 @@ func advise(err error) error {
 	}
 	var newer *meta.VersionError
 	if errors.As(err, &newer) {
-		return err // it says so itself
+		return err // its text says what to do
 	}
 	return fmt.Errorf("%w: the file is damaged; restore it from a copy, or start with an empty data directory", err)
 }
@@ -203,8 +203,8 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// verifyLocked checks the file while no writer can have it. bbolt opens it for reading first, which looks at nothing but
-// the meta pages.
+// verifyLocked checks the file while no writer can have it. bbolt opens it for reading first, which reads nothing but the
+// meta pages.
 func verifyLocked(path string, timeout time.Duration) error {
 	db, _, err := openBolt(path, timeout, true)
 	if err != nil {

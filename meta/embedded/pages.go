@@ -177,7 +177,7 @@ func (w *walker) nested(value []byte, each func(item) error) error {
 	return v.leaf(inline, nil)
 }
 
-// descend visits what is below a page. Its first key is not before low.
+// descend visits the pages below a page, whose first key must not be before low.
 func (v *visit) descend(id uint64, depth int, low []byte) error {
 	if depth > maxDepth {
 		return fmt.Errorf("page %d is more than %d levels deep", id, maxDepth)

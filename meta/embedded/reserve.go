@@ -24,11 +24,11 @@ func (o Options) reserve() int64 {
 	return max(o.Reserve, 0)
 }
 
-// fillReserve makes the file so long, in blocks that the disk has given it, that the reserve lies behind the last page,
-// when less than half of it does. bbolt takes its pages from what the file has before it makes it longer. That there is no
-// room for it is not an error: what is left of the reserve is for that time.
+// fillReserve makes the file longer if less than half of the reserve is left after its last page, with blocks that the
+// disk allocates now: bbolt uses the pages that the file has before it makes it longer. It is not an error if the disk
+// has no room; then what is left of the reserve must do.
 //
-// It holds writing, or nobody else has the backend yet.
+// The caller holds writing, or is the only user of the backend so far.
 func (b *Backend) fillReserve() {
 	if b.reserve == 0 {
 		return
@@ -61,8 +61,8 @@ func writeZeros(f *os.File, from, to int64) error {
 	return nil
 }
 
-// isFull reports whether a commit failed because there is no room: on the disk, in a quota, or under the limit of a file's
-// size. bbolt keeps the words of some errors and not the errors.
+// isFull reports whether a commit failed because there is no room: on the disk, in a quota, or under the limit of a
+// file's size. bbolt keeps only the texts of some errors.
 func isFull(err error) bool {
 	if vfs.IsNoSpace(err) || errors.Is(err, syscall.EFBIG) {
 		return true

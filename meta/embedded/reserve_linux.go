@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// extend makes a file as long as to at least, all of it in blocks that the disk gives it now. Nothing is in it from from on.
+// extend makes a file at least to bytes long, all of it in blocks that the disk allocates now. The file must have no data
+// at offset from and above.
 func extend(f *os.File, from, to int64) error {
 	for {
 		err := unix.Fallocate(int(f.Fd()), 0, 0, to)

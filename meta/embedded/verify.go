@@ -39,7 +39,7 @@ func Verify(path string) error {
 	return v.check()
 }
 
-// verifier collects what a file says until all of it is read. Entries and snapshots are decoded as they come by.
+// verifier collects the contents of a file until all of it is read. It decodes entries and snapshots on the way.
 type verifier struct {
 	path      string
 	buckets   []string
@@ -169,8 +169,8 @@ func (v *verifier) checkRange(head uint64) error {
 	return nil
 }
 
-// checkDamaged makes sure that there is a state to begin with: the newest snapshot, or if it is damaged the older one, or the
-// beginning of the log, and all entries since.
+// checkDamaged makes sure that there is a state to start from (the newest snapshot, or if it is damaged the older one, or
+// the beginning of the log) and all entries since.
 func (v *verifier) checkDamaged(first uint64) error {
 	k := len(v.snapshots)
 	if k == 0 || v.damaged[v.snapshots[k-1]] == nil {

@@ -22,8 +22,8 @@ type claims struct {
 	refresh sync.WaitGroup
 }
 
-// claim is an expiring key on a lease of its own. Its goroutine refreshes the lease four times in its time to live, and
-// gives it up when it could not for as long.
+// claim is an expiring key on its own lease. Its goroutine refreshes the lease four times per time to live, and gives the
+// key up if it could not for as long as that.
 type claim struct {
 	b     *Backend
 	key   string
@@ -52,7 +52,7 @@ func (b *Backend) Claim(ctx context.Context, key string, value []byte) (meta.Cla
 	done, err := b.client.Txn(under).If(clientv3.Compare(clientv3.CreateRevision(name), "=", 0)).
 		Then(clientv3.OpPut(name, string(value), clientv3.WithLease(granted.ID))).Commit()
 	if err != nil {
-		b.revoke(granted.ID) // the key goes with it, if it is there
+		b.revoke(granted.ID) // the key, if it was written, goes with the lease
 		return nil, b.writeFailed(ctx, err)
 	}
 	if !done.Succeeded {
@@ -109,7 +109,7 @@ func (cs *claims) releaseAll() {
 	}
 }
 
-// wait returns when no claim is refreshed any more.
+// wait returns when claims are no longer refreshed.
 func (cs *claims) wait() { cs.refresh.Wait() }
 
 // keep refreshes the lease until life ends or the key is lost.
@@ -122,8 +122,8 @@ func (c *claim) keep(life context.Context) {
 	}
 }
 
-// refresh asks etcd to keep the lease. It reports false when the key is lost: etcd says so, or has not answered for the time
-// to live, counted from when the last good refresh was asked for.
+// refresh asks etcd to keep the lease. It reports false if the key is lost: etcd says so, or has not answered for the
+// time to live since the last successful refresh was requested.
 func (c *claim) refresh(life context.Context) bool {
 	asked := time.Now()
 	left := c.ttl - asked.Sub(c.Proved())

@@ -12,13 +12,12 @@ import (
 	"github.com/tidemark-io/tidemark/meta"
 )
 
-// readFailed says what a read that failed means: nothing happened, and it may be retried unless etcd will never answer
-// it.
+// readFailed classifies the error of a read: nothing happened, and it may be retried unless etcd will never answer it.
 func (b *Backend) readFailed(ctx context.Context, err error) error {
 	return b.failed(ctx, err, meta.ErrUnavailable)
 }
 
-// writeFailed says what a write that failed means: when no reply came it may have been done.
+// writeFailed classifies the error of a write: without a reply, it may have been done.
 func (b *Backend) writeFailed(ctx context.Context, err error) error {
 	return b.failed(ctx, err, meta.ErrOutcomeUnknown)
 }
@@ -40,7 +39,7 @@ func (b *Backend) failed(ctx context.Context, err, otherwise error) error {
 	return fmt.Errorf("%w: %s: %w", otherwise, b, err)
 }
 
-// isFinal reports whether asking again would give the same answer: a matter of rights, or of what was asked.
+// isFinal reports whether a retry would get the same answer: a matter of permissions, or of the request itself.
 func isFinal(err error) bool {
 	for _, e := range []error{
 		rpctypes.ErrUserEmpty, rpctypes.ErrUserNotFound, rpctypes.ErrAuthFailed, rpctypes.ErrPermissionDenied,

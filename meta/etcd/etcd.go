@@ -69,14 +69,14 @@ func dial(c Config) (*Backend, error) {
 	return b, nil
 }
 
-// prepare finds the log or makes it, asks again until etcd answers, and returns the revision at which it was there.
+// prepare finds or creates the log, retries until etcd answers, and returns the revision at which the log existed.
 func (b *Backend) prepare(ctx context.Context) (revision int64, err error) {
 	for why := error(nil); ; {
 		revision, err = b.find(ctx)
 		if err == nil || !errors.Is(err, meta.ErrUnavailable) && !errors.Is(err, meta.ErrOutcomeUnknown) {
 			return revision, err
 		}
-		if why == nil || ctx.Err() == nil { // what is told at the very end says less
+		if why == nil || ctx.Err() == nil { // the last error, after ctx has ended, says less
 			why = err
 		}
 		if err := pause(ctx, retryAfter); err != nil {
@@ -88,7 +88,7 @@ func (b *Backend) prepare(ctx context.Context) (revision int64, err error) {
 // retryAfter is the wait before etcd is asked again that did not answer.
 const retryAfter = 100 * time.Millisecond
 
-// find reads what says that a log is there and whose it is. Where there is none it makes one, unless it must be there.
+// find reads the keys that identify a log. If there are none it creates the log, unless it must exist.
 func (b *Backend) find(ctx context.Context) (revision int64, err error) {
 	under, cancel := b.limit(ctx)
 	defer cancel()
@@ -116,7 +116,7 @@ func (b *Backend) find(ctx context.Context) (revision int64, err error) {
 	return done.Header.Revision, b.identify(valueOf(done, 0), valueOf(done, 1))
 }
 
-// identify checks what a log says about itself.
+// identify checks the identity of a log.
 func (b *Backend) identify(format, cluster []byte) error {
 	version, err := decodeIndex(format)
 	switch {
@@ -136,7 +136,7 @@ func (b *Backend) identify(format, cluster []byte) error {
 	return nil
 }
 
-// valueOf returns what the i-th operation of a transaction got, nil for nothing.
+// valueOf returns the result of the i-th operation of a transaction, nil for nothing.
 func valueOf(done *clientv3.TxnResponse, i int) []byte {
 	if kvs := done.Responses[i].GetResponseRange().Kvs; len(kvs) > 0 {
 		return kvs[0].Value

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-io/tidemark/meta"
 )
 
-// listing is what is at snap/latest and the revision that guards it.
+// listing is the value of snap/latest and the revision that guards it.
 type listing struct {
 	kept     []snapshot // newest first
 	revision int64      // of the last change, 0 for none
@@ -92,8 +92,8 @@ func (b *Backend) put(ctx context.Context, key string, value []byte) error {
 	return b.writeFailed(ctx, err)
 }
 
-// publishSnapshot makes a stored snapshot the newest, and forgets those that are kept no longer. It reports false when
-// somebody else stored one since the listing was read.
+// publishSnapshot makes a stored snapshot the newest, and drops those that need not be kept any longer. It reports false
+// if somebody else stored one since the listing was read.
 func (b *Backend) publishSnapshot(ctx context.Context, l listing, s snapshot) (done bool, err error) {
 	before, replaced := l.kept, []clientv3.Op(nil)
 	if len(before) > 0 && before[0].index == s.index {
@@ -206,7 +206,7 @@ func (b *Backend) compactHistory(ctx context.Context, revision int64) error {
 	defer cancel()
 	_, err := b.client.Compact(under, revision)
 	if errors.Is(err, rpctypes.ErrCompacted) || errors.Is(err, rpctypes.ErrPermissionDenied) {
-		return nil // somebody was faster, or it is left to the owner of etcd
+		return nil // somebody was faster, or it is left to the operator of etcd
 	}
 	return b.writeFailed(ctx, err)
 }

@@ -13,8 +13,8 @@ func (b *Backend) wake() {
 	}
 }
 
-// watch wakes whoever waits when the head moves after a revision, until Close. When etcd loses its place, or the place is no
-// longer in etcd's history, it begins anew from now on and wakes for what it may have missed.
+// watch wakes waiters when the head moves after a revision, until Close. If etcd loses the position, or its history no
+// longer reaches back to it, the watch begins again from the present and wakes them for what it may have missed.
 func (b *Backend) watch(revision int64) {
 	defer close(b.watched)
 	for b.life.Err() == nil {

@@ -180,7 +180,7 @@ func (d *decoder) parameters(f table, kind Kind, name string) Type {
 func (d *decoder) codes(t table) (codes []int32) {
 	first, n := t.vector(1, 4)
 	if n > maxCodes {
-		d.fail("a union has %d type ids, and there are %d", n, maxCodes)
+		d.fail("a union has %d type ids, at most %d are possible", n, maxCodes)
 		return nil
 	}
 	for i := range n {
