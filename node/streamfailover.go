@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -65,10 +64,12 @@ func (t *takeOvers) end() {
 	}
 }
 
-// tries counts consecutive failed take-overs of a node.
+// tries counts consecutive failed take-overs of a node's log. A look at who is alive that comes late changes nothing: nobody
+// is dead by it, and nobody is back.
 type tries struct {
 	failed int
 	next   time.Time // not before
+	log    int64     // the epoch of the log
 }
 
 // watchDead takes over dead nodes until life ends, once there can be streams.
@@ -86,13 +87,14 @@ func (s *streams) watchDead(life context.Context) {
 		if s.isUnfinished(life) {
 			due = append(due, streamcatalog.NodeID(s.member.Node()))
 		}
-		for id := range waiting {
-			if !slices.Contains(due, id) {
-				delete(waiting, id) // alive again, or taken over by another node
+		for id, t := range waiting {
+			if s.logOf(id) != t.log {
+				delete(waiting, id) // back under another epoch, or taken over
 			}
 		}
 		for _, id := range due {
 			t := waiting[id]
+			t.log = s.logOf(id)
 			if life.Err() != nil || time.Now().Before(t.next) || !s.isDue(life, id) { // the one before it may have taken long
 				continue
 			}
@@ -149,6 +151,15 @@ func (s *streams) deadLogs() (dead []streamcatalog.NodeID) {
 func (s *streams) isDead(id streamcatalog.NodeID) bool {
 	node, known := s.log.View().Node(int32(id))
 	return known && node.WALEpoch >= 0 && s.member.Buried(int32(id))
+}
+
+// logOf is the epoch of the log that a node has not closed; below 0 if there is none.
+func (s *streams) logOf(id streamcatalog.NodeID) int64 {
+	node, known := s.log.View().Node(int32(id))
+	if !known {
+		return -1
+	}
+	return node.WALEpoch
 }
 
 // takeOver takes over the log of a dead node. It is cut short when the lease is lost. If this node has no working engine,
