@@ -203,16 +203,17 @@ func (h *handle) path() string {
 	return h.name
 }
 
-// isMade reports whether the file is there, as far as this process has made it: to acquire it would not.
+// isMade reports whether the file exists, as far as this process knows: acquiring it would not create it.
 func (h *handle) isMade() bool {
 	h.cache.mu.Lock()
 	defer h.cache.mu.Unlock()
 	return h.mode != vfs.CreateTruncate
 }
 
-// rename gives the file a new name and replaces what has it. The directory is not synced. The error matches
-// [fs.ErrNotExist] when there is no file; the handle has the new name then, too, for a file to come. A failure behind which the
-// file has its new name is none: who believed it would continue to write to a file that the next Open removes.
+// rename renames the file, replacing any file of the new name. The directory is not synced. If there is no file the error
+// matches [fs.ErrNotExist], and the handle has the new name all the same, for a file to come. An error after which the
+// file has its new name counts as success: a caller that believed it would continue to write to a file that the next Open
+// removes.
 func (h *handle) rename(name string) error {
 	h.naming.Lock()
 	defer h.naming.Unlock()
@@ -265,8 +266,8 @@ func (h *handle) remove() error {
 	return h.retire()
 }
 
-// close ends the handle and leaves the file. It returns the error of closing a descriptor that nobody holds, and an
-// earlier one.
+// close ends the handle and keeps the file. It returns the error of closing a descriptor that is not held, or an earlier
+// one.
 func (h *handle) close() error {
 	h.naming.Lock()
 	defer h.naming.Unlock()
@@ -334,8 +335,9 @@ func (c *handleCache) evictIfExhausted(err error) bool {
 	return true
 }
 
-// fileSystem returns the file system of the cache, with an Open that makes room as the cache does. Whoever opens small
-// files for a moment, beside the cache, uses this one: a snapshot must not fail for descriptors that nobody needs.
+// fileSystem returns the file system of the cache, with an Open that makes room as the cache does. Small files that are
+// opened for a moment, beside the cache, go through it: a snapshot must not fail for lack of descriptors while idle files
+// hold some.
 func (c *handleCache) fileSystem() vfs.FS { return evictingFS{FS: c.fs, cache: c} }
 
 // evictingFS is the file system that fileSystem returns.
@@ -358,7 +360,7 @@ func (f evictingFS) SyncDir(name string) error {
 	return err
 }
 
-// retire lets nobody acquire the handle any more and closes its file if nobody holds it. Naming is held.
+// retire ensures that the handle is never acquired again, and closes its file if it is not held. The caller holds naming.
 func (h *handle) retire() error {
 	c := h.cache
 	c.mu.Lock()

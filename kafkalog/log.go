@@ -41,7 +41,7 @@ type Log struct {
 		retired []retiredFile
 		// What a failed truncation left undone, and settle does before the next append.
 		trimOwed    bool // the active file is longer than the log says
-		indexesOwed bool // the indexes of the active segment speak of what was cut off
+		indexesOwed bool // the indexes of the active segment name what was cut off
 		rebuildOwed bool // the producers are not those of the records
 		lowerOwed   bool // the log start file says a higher start than there is, or may do
 		// hole is where the records end if a truncation inside a batch left the log end above them, else never.
@@ -222,8 +222,8 @@ func (l *Log) AssignEpoch(epoch int32, start int64) error {
 	return l.epochs.assignLater(epoch, start)
 }
 
-// neverHeldRecords reports whether the log is as an Open makes one where there is none, but for an epoch that was assigned.
-// The lock is held.
+// neverHeldRecords reports whether the log is as Open creates it, apart from an assigned epoch. The caller holds the
+// lock.
 func (l *Log) neverHeldRecords() bool {
 	v := l.view.Load()
 	return l.mu.fresh && l.end.Load() == 0 && len(v.segments) == 1 && v.segments[0].size.Load() == 0 && v.start == 0 && !v.established &&

@@ -61,8 +61,8 @@ func (l *Log) setStartLocked(offset int64) error {
 	return l.raiseStartLocked(offset)
 }
 
-// raiseStartLocked moves the start up in memory, and what follows it. The start is established by it, also if the leader
-// epochs below it cannot be cut off, which is the error.
+// raiseStartLocked raises the start in memory, with what depends on it. The start is then established, even if the leader
+// epochs below it could not be removed, which is the error.
 func (l *Log) raiseStartLocked(offset int64) error {
 	l.publish(l.view.Load().segments, offset, true)
 	newest, found := l.snapshots.newest()
@@ -115,8 +115,8 @@ func (l *Log) trimLocked(offset int64) (int64, error) {
 // errNothingToRemove says why a trim could make no room.
 var errNothingToRemove = errors.New("no segment lies below the new log start as a whole, so none could be removed to make room")
 
-// makeRoom gives back to the disk what is not needed by a log that begins at the offset: the files that wait to be unlinked,
-// or else the oldest segment.
+// makeRoom frees disk space that a log which begins at the offset does not need: the files that wait to be unlinked, or
+// else the oldest segment.
 //
 // The absence of a segment proves a log start at or above the base of the next one. So segments go one by one, the oldest
 // first, each durably before the next: a power cut leaves the old start, the new one or a base between them, and never a hole.

@@ -2,12 +2,13 @@ package kafkalog
 
 import "fmt"
 
-// A sealed segment may lose its end after it was synced, as when its files were copied in part: it then holds whole batches,
-// and fewer than it did. A gap before the next segment is no proof of that, since a follower, or compaction, may have left it. But
-// the indexes of a segment are made with its records, and their last entries name batches. If one is in the gap, it was there.
+// A sealed segment may lose its end after it was synced, for example if its files were copied only in part: it then holds
+// whole batches, but fewer than before. A gap before the next segment is no proof of that, since a follower or compaction
+// may have left it. But the indexes of a segment are written with its records, and their last entries name batches. If
+// one of these is in the gap, it existed.
 
-// lostBehind returns what is wrong with a segment that has lost its end: its batches end below the offset reached, the next
-// segment begins at next, and an index names a batch in between.
+// lostBehind describes the loss of a segment's end: its batches end below the offset reached, the next segment begins at
+// next, and an index names a batch in between.
 func (r *segmentReader) lostBehind(reached, next int64) error {
 	s := r.segment
 	if reached >= next || s.gone.Load() {

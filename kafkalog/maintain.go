@@ -135,8 +135,8 @@ func (l *Log) MaintenanceDelay(now time.Time) (time.Duration, bool) {
 	return untilMs(now, at), true
 }
 
-// dueMs is when something is due that waits for a delay since a moment, all in ms. If the clock was set back behind that
-// moment it is due now: what is done too early does no harm here, and it must not wait for the clock to catch up.
+// dueMs returns when something is due that waits for a delay since a moment, all in ms. If the clock was set back to
+// before that moment it is due now: doing it too early does no harm here, and it must not wait for the clock to catch up.
 func dueMs(since, delay, now int64) int64 {
 	if since > now {
 		return now

@@ -67,7 +67,7 @@ func Open(env *Env, dir string, o Options) (*Log, error) {
 	return l, nil
 }
 
-// loader is one Open under way.
+// loader is the state of one Open.
 type loader struct {
 	log     *Log
 	env     *Env
@@ -83,7 +83,7 @@ type loader struct {
 	epochs      *epochCache
 	noEpochs    bool    // the epoch file is missing or unreadable
 	young       bool    // see youngBytes
-	retiredTxns []int64 // bases of segments of which a power cut kept the records and not the transaction index
+	retiredTxns []int64 // bases of segments whose records survived a power cut and whose transaction index did not
 	stopped     bool    // the files agree with a clean stop
 	fresh       bool    // there was no log
 }
@@ -109,7 +109,7 @@ func (ld *loader) load() error {
 	}
 }
 
-// startAgain forgets what was loaded.
+// startAgain discards what was loaded.
 func (ld *loader) startAgain() (err error) {
 	for _, s := range ld.segments {
 		err = errors.Join(err, s.close())
@@ -154,7 +154,7 @@ func (ld *loader) loadSegments() error {
 	return ld.install()
 }
 
-// abandon lets go of the files of an Open that failed.
+// abandon closes the files of an Open that failed.
 func (ld *loader) abandon() {
 	for _, s := range ld.segments {
 		s.close() // the Open has failed already, with a better error

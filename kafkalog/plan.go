@@ -28,7 +28,7 @@ type ReadPlan struct {
 	holders  atomic.Int32 // the plan and the regions made from it; the last one closes the files
 }
 
-// planPart is a segment that the read may walk, about from the position from on.
+// planPart is a segment that the read may walk, from about the position from.
 type planPart struct {
 	reader segmentReader
 	from   int64
@@ -70,7 +70,7 @@ func (l *Log) planOnce(fetch, limit int64, maxBytes int) (*ReadPlan, error) {
 	if err := p.view.checkFetch(fetch, end); err != nil {
 		return p, err
 	}
-	p.limit = min(limit, end) // what is appended later does not belong to the plan
+	p.limit = min(limit, end) // later appends do not belong to the plan
 	if fetch >= p.limit {
 		p.next = len(p.view.segments)
 		return p, nil
@@ -105,7 +105,7 @@ func (v *view) checkFetch(fetch, end int64) error {
 	return nil
 }
 
-// addPart takes the next segment into the plan. It is false when there is none.
+// addPart adds the next segment to the plan. It is false if there is none.
 func (p *ReadPlan) addPart() (bool, error) {
 	if p.next >= len(p.view.segments) {
 		return false, nil
@@ -205,8 +205,8 @@ func (p *ReadPlan) Regions() (*Regions, error) {
 	return out, nil
 }
 
-// leave looks whether the read may continue behind the i-th part, which it read to the end: not if the segment has lost
-// its own end. What is in front of that is served first; who asks for what is lost gets a [*CorruptionError].
+// leave checks whether the read may continue after the i-th part, which it has read to the end: not if the segment has
+// lost its own end. What precedes the loss is served first; a read of what is lost gets a [*CorruptionError].
 func (p *ReadPlan) leave(i int, sel *selection) error {
 	behind := p.next - len(p.parts) + i + 1 // index in view
 	if behind >= len(p.view.segments) {

@@ -41,7 +41,7 @@ type RecoveredProducer struct {
 	Earlier []RetainedBatch
 }
 
-// maxRetainedBatches is how many batches of a producer are remembered: as many as a client may have under way.
+// maxRetainedBatches is how many batches of a producer are remembered: as many as a client may have in flight.
 const maxRetainedBatches = 5
 
 // retainedBatch is [RetainedBatch] as the state holds it.
@@ -52,7 +52,7 @@ type retainedBatch struct {
 	timestamp    int64
 }
 
-// retained is what is remembered of a batch.
+// retained returns what is remembered of a batch.
 func retained(h *batch.Header) retainedBatch {
 	return retainedBatch{
 		lastSequence: h.LastSequence(), offsetDelta: h.LastOffsetDelta,
@@ -76,7 +76,7 @@ func (b retainedBatch) export() RetainedBatch {
 	}
 }
 
-// producerEntry is what is known of one producer.
+// producerEntry is the state of one producer.
 type producerEntry struct {
 	epoch            int16
 	retained         int8  // how many batches
@@ -109,10 +109,10 @@ func (e *producerEntry) enter(epoch int16) {
 	}
 }
 
-// remember takes in the newest batch of the producer's epoch. One whose sequence does not follow was only taken because
-// the log had forgotten the producer, as it does when time or a truncation ends what it knew: the producer began anew, and
-// its batches from before are not the first copies of what it sends from now on. So a log that reads its records again
-// remembers what it did when they were appended, or less.
+// remember adds the newest batch of the producer's epoch. A batch whose sequence does not follow was accepted only
+// because the log had forgotten the producer, through expiry or a truncation: the producer started over, and its earlier
+// batches are not first copies of what it sends from now on. So a log that reads its records again remembers what it did
+// when they were appended, or less.
 func (e *producerEntry) remember(b retainedBatch) {
 	if e.retained > 0 && b.lastSequence >= 0 && !batch.SequenceFollows(e.newest().lastSequence, b.firstSequence()) {
 		e.retained = 0

@@ -39,8 +39,8 @@ type heldTxn struct {
 	marker int64 // offset
 }
 
-// producerState is what a log knows of its producers and their transactions. It is memory alone: the caller guards it
-// with a lock and replays batches into it; the file of a snapshot is made from capture.
+// producerState is a log's state of its producers and their transactions. It is in memory only: the caller guards it with
+// a lock and replays batches into it; the file of a snapshot is made from capture.
 //
 // Client, replicated and recovered batches change it in the same way, so that a leader, its followers and a log that
 // was reopened agree at the same log end.
@@ -117,7 +117,7 @@ type producerUndo struct {
 	before     producerEntry
 }
 
-// append takes in a data batch that was written. It fails, and changes nothing, with a [*TransactionStateError]; it
+// append accounts for a data batch that was written. It fails, and changes nothing, with a [*TransactionStateError]; it
 // checks nothing else.
 func (p *producerState) append(h *batch.Header) (producerUndo, error) {
 	if !h.HasProducer() {
@@ -140,8 +140,8 @@ func (p *producerState) append(h *batch.Header) (producerUndo, error) {
 	return undo, nil
 }
 
-// appendMarker takes in a control batch with a record that was written. closed says that it ended a transaction, which
-// is done then. Records other than end markers change nothing.
+// appendMarker accounts for a control batch with a record that was written. closed says that it ended a transaction,
+// which is then done. Records other than end markers change nothing.
 func (p *producerState) appendMarker(h *batch.Header, c batch.ControlRecord) (done completedTxn, closed bool, undo producerUndo) {
 	if !h.HasProducer() || !c.EndsTransaction() {
 		return completedTxn{}, false, producerUndo{}
@@ -188,7 +188,7 @@ func (p *producerState) undo(u producerUndo) {
 	*e = u.before
 }
 
-// edit returns the producer's entry, which it makes if there is none, and how to bring it back.
+// edit returns the producer's entry, creating it if there is none, and what undoes the change.
 func (p *producerState) edit(id int64) (*producerEntry, producerUndo) {
 	e := p.producers[id]
 	if e == nil {
@@ -199,8 +199,8 @@ func (p *producerState) edit(id int64) (*producerEntry, producerUndo) {
 	return e, producerUndo{changed: true, existed: true, producerID: id, before: *e}
 }
 
-// replay takes in a batch of the log that was not appended by this process, or not since it was opened. A control batch
-// that does not decode is a [*BatchError]; a data batch may be refused as in append.
+// replay accounts for a batch of the log that this process did not append, or not since the log was opened. A control
+// batch that cannot be decoded is a [*BatchError]; a data batch may be refused as in append.
 func (p *producerState) replay(b batch.Batch) (done completedTxn, closed bool, err error) {
 	h := b.Header()
 	switch {
@@ -270,7 +270,7 @@ func (p *producerState) firstUnstable(logStart int64) (int64, bool) {
 	return max(min(p.ongoing[0].first, p.held[0].first), logStart), true
 }
 
-// lastStable returns up to where committed records may be read, and releases what the high watermark has passed.
+// lastStable returns the offset up to which committed records may be read, and drops what the high watermark has passed.
 func (p *producerState) lastStable(highWatermark, logStart int64) int64 {
 	p.release(highWatermark)
 	if first, found := p.firstUnstable(logStart); found {
@@ -319,7 +319,7 @@ func (p *producerState) expire(nowMs, expirationMs int64) {
 	})
 }
 
-// load puts in what a snapshot says, except for the producers that have expired.
+// load adds the producers of a snapshot, except for those that have expired.
 func (p *producerState) load(entries []ProducerSnapshotEntry, nowMs, expirationMs int64) {
 	for _, s := range entries {
 		if s.TxnFirstOffset < 0 && nowMs-s.Timestamp >= expirationMs {
@@ -354,7 +354,7 @@ func (p *producerState) capture() (offset int64, data []byte, due bool) {
 // ids returns the producers in rising order.
 func (p *producerState) ids() []int64 { return slices.Sorted(maps.Keys(p.producers)) }
 
-// snapshotEntries returns what a snapshot of the state says, by rising producer id.
+// snapshotEntries returns the entries of a snapshot of the state, in the order of producer ids.
 func (p *producerState) snapshotEntries() []ProducerSnapshotEntry {
 	entries := make([]ProducerSnapshotEntry, 0, len(p.producers))
 	for id, e := range p.producers {
@@ -364,7 +364,7 @@ func (p *producerState) snapshotEntries() []ProducerSnapshotEntry {
 	return entries
 }
 
-// entry returns what a snapshot would say of one producer.
+// entry returns one producer's entry of a snapshot.
 func (p *producerState) entry(id int64) (ProducerSnapshotEntry, bool) {
 	e := p.producers[id]
 	if e == nil {

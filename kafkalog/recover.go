@@ -195,8 +195,8 @@ func (s *segment) reindex(interval int64) error {
 	return s.nameIndexes()
 }
 
-// nameIndexes gives index files that were missing and are made anew, and durable unless a later recovery makes them again,
-// their names.
+// nameIndexes renames index files that were missing and have been rebuilt to their final names. They are durable, unless
+// a later recovery rebuilds them anyway.
 func (s *segment) nameIndexes() error {
 	if !s.needsIndex {
 		return nil

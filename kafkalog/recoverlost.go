@@ -32,9 +32,9 @@ func (rec *recovery) nothingBehind() (bool, error) {
 	return later.batches == 0, err
 }
 
-// intactBehind counts the whole batches with a right checksum from a position on, up to most of them and within so many
-// bytes. Checksums are only computed where the offset makes sense, so that this is not slow on arbitrary bytes. The
-// position of the recovery does not move.
+// intactBehind counts the whole batches with a correct checksum from a position on, at most most of them and within that
+// many bytes. Checksums are computed only where the offset is plausible, so that arbitrary bytes do not make this slow.
+// The position of the recovery does not change.
 func (rec *recovery) intactBehind(from, within int64, most int) (found intactBatches, err error) {
 	probe := *rec
 	probe.buf, probe.bufLen, probe.unproven = nil, 0, -1

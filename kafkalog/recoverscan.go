@@ -10,8 +10,8 @@ import (
 	"github.com/tidemark-io/tidemark/batch"
 )
 
-// recovery checks one segment from its first byte on: framing, checksum and order of every batch. It makes the indexes
-// anew, lets the producers and epochs take the batches in, and cuts the segment at the first bad batch.
+// recovery checks one segment from its first byte on: framing, checksum and order of every batch. It rebuilds the
+// indexes, passes the batches to the producers and epochs, and cuts the segment at the first bad batch.
 type recovery struct {
 	loader  *loader
 	segment *segment
@@ -165,8 +165,8 @@ func (rec *recovery) judge(h *batch.Header, framed bool, bad error) (keep bool, 
 	return false, rec.reader.corrupt(rec.at, "damage in flushed records: "+bad.Error(), "", "")
 }
 
-// take accounts for a batch that stays. b is nil for one that is damaged, of which only the framing counts. A batch that
-// does not fit the segment is an [*overflowError].
+// take accounts for a batch that stays. b is nil for a damaged one, of which only the framing counts. A batch that does
+// not fit the segment is an [*overflowError].
 func (rec *recovery) take(b batch.Batch, h *batch.Header) error {
 	s := rec.segment
 	if s.overflows(h.LastOffset()) {
@@ -184,7 +184,7 @@ func (rec *recovery) take(b batch.Batch, h *batch.Header) error {
 	rec.loader.epochs.replay(h.LeaderEpoch, h.BaseOffset)
 	done, closed, err := rec.state.replay(b)
 	if err != nil {
-		return nil // what is in the log is not refused any more
+		return nil // records in the log are not refused any more
 	}
 	if closed && done.aborted {
 		return s.txns.append(done.AbortedTxn)
@@ -192,9 +192,9 @@ func (rec *recovery) take(b batch.Batch, h *batch.Header) error {
 	return nil
 }
 
-// outgrown settles that the segment reaches into the next one. A segment takes nothing more once the next one has begun, so if
-// the later ones hold nothing, a roll was taken back whose new file stayed, as when the directory was away for a while: the
-// file goes and the records stay. Else bad says what is wrong with the batch.
+// outgrown decides about a segment that reaches into the next one. A segment gets no more records once the next one has
+// begun. So if the later ones hold nothing, a roll was undone but its new file remained, as when the directory was
+// unavailable for a while: the file is removed and the records stay. Otherwise bad says what is wrong with the batch.
 func (rec *recovery) outgrown(h *batch.Header) (bad, err error) {
 	later, err := rec.laterIntact()
 	if err != nil {
@@ -207,8 +207,8 @@ func (rec *recovery) outgrown(h *batch.Header) (bad, err error) {
 	return nil, rec.discardLater()
 }
 
-// finish cuts the log behind the last good batch, seals the indexes and makes durable what the next recovery relies on. What lies in later
-// segments goes first: of a recovery that is itself cut short, the next one must see the reason.
+// finish cuts the log after the last good batch, seals the indexes and makes durable what the next recovery relies on.
+// Later segments are removed first: if the recovery itself is interrupted, the next one must still see the reason.
 func (rec *recovery) finish(bad error) error {
 	s := rec.segment
 	cut := rec.reader.size - rec.at
@@ -234,7 +234,7 @@ func (rec *recovery) finish(bad error) error {
 	if err := s.syncRecords(); err != nil {
 		return err
 	}
-	if bad == nil { // else the segment becomes the active one, whose indexes the next recovery makes anew as well
+	if bad == nil { // else the segment becomes the active one, whose indexes the next recovery rebuilds as well
 		if err := s.syncIndexes(); err != nil {
 			return err
 		}
@@ -242,8 +242,8 @@ func (rec *recovery) finish(bad error) error {
 	return s.nameIndexes()
 }
 
-// cutOff removes what the segment holds behind the position, and the later segments first. It tells how many whole batches
-// went with them.
+// cutOff removes what the segment holds after the position, and the later segments first. It reports how many whole
+// batches were removed with them.
 func (rec *recovery) cutOff(cut int64, bad error) error {
 	lost, err := rec.intactBehind(rec.at, lookAhead, math.MaxInt)
 	if err != nil {
