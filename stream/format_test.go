@@ -116,6 +116,7 @@ func TestWALHeadersThatDoNotFitTheirKey(t *testing.T) {
 	for position, wrong := range map[int64]func(*WALHeader){
 		4:  func(h *WALHeader) { h.Start += Window },
 		12: func(h *WALHeader) { h.BodyLen++ },
+		20: func(h *WALHeader) { h.Sticky = 1 },
 		28: func(h *WALHeader) { h.Node = 6 },
 		32: func(h *WALHeader) { h.Epoch = 11 },
 		40: func(h *WALHeader) { h.Trim = h.Start + h.BodyLen },

@@ -66,50 +66,52 @@ func AppendFrame(b []byte, offset int64, r Record) []byte {
 	return b
 }
 
+// DecodeFrameLen returns the length in bytes of the frame whose header is at the front of b, header included. The rest of
+// the frame need not be in b. The header is verified as [DecodeFrame] verifies it.
+func DecodeFrameLen(object string, offset int64, b []byte) (int64, error) {
+	s := source{object, offset}
+	if len(b) < frameHeaderSize {
+		return 0, s.short("frame", frameHeaderSize, len(b))
+	}
+	stored := binary.BigEndian.Uint32(b[20:])
+	if computed := crc31(b[:20]); stored != computed {
+		return 0, s.differs("checksum of a frame's header", hexNumber(computed), hexNumber(stored))
+	}
+	magic := binary.BigEndian.Uint32(b)
+	if magic != frameMagic && magic != paddingMagic {
+		return 0, s.version("frame", hexNumber(magic), hexNumber(frameMagic))
+	}
+	if bodyOffset := int64(binary.BigEndian.Uint64(b[8:])); bodyOffset != offset+frameHeaderSize {
+		return 0, s.differs("a frame's body offset", offset+frameHeaderSize, bodyOffset)
+	}
+	size := binary.BigEndian.Uint32(b[4:])
+	if size > Window-frameHeaderSize {
+		return 0, s.differs("a frame's body length", "at most a window", size)
+	}
+	return frameHeaderSize + int64(size), nil
+}
+
 // DecodeFrame decodes the frame at the front of b, which lies at a logical offset of the log, and returns what follows it
 // (FRM-1 to FRM-4). Errors carry the logical offset as their position.
 func DecodeFrame(object string, offset int64, b []byte) (f Frame, rest []byte, err error) {
 	s := source{object, offset}
-	if len(b) < frameHeaderSize {
-		return f, nil, s.short("frame", frameHeaderSize, len(b))
+	n, err := DecodeFrameLen(object, offset, b)
+	if err != nil {
+		return f, nil, err
 	}
-	stored := binary.BigEndian.Uint32(b[20:])
-	if computed := crc31(b[:20]); stored != computed {
-		return f, nil, s.differs("checksum of a frame's header", hexNumber(computed), hexNumber(stored))
-	}
-	magic := binary.BigEndian.Uint32(b)
-	if magic != frameMagic && magic != paddingMagic {
-		return f, nil, s.version("frame", hexNumber(magic), hexNumber(frameMagic))
-	}
-	if bodyOffset := int64(binary.BigEndian.Uint64(b[8:])); bodyOffset != offset+frameHeaderSize {
-		return f, nil, s.differs("a frame's body offset", offset+frameHeaderSize, bodyOffset)
-	}
-	size := binary.BigEndian.Uint32(b[4:])
-	if size > Window-frameHeaderSize {
-		return f, nil, s.differs("a frame's body length", "at most a window", size)
-	}
-	if int(size) > len(b)-frameHeaderSize {
-		return f, nil, s.short("a frame's body", int(size), len(b)-frameHeaderSize)
+	size := int(n)
+	if size > len(b) {
+		return f, nil, s.short("a frame's body", size-frameHeaderSize, len(b)-frameHeaderSize)
 	}
 	f = Frame{
-		Offset: offset, Size: frameHeaderSize + int(size), Padding: magic == paddingMagic,
-		HeaderChecksum: stored, BodyChecksum: binary.BigEndian.Uint32(b[16:]),
+		Offset: offset, Size: size, Padding: binary.BigEndian.Uint32(b) == paddingMagic,
+		HeaderChecksum: binary.BigEndian.Uint32(b[20:]), BodyChecksum: binary.BigEndian.Uint32(b[16:]),
 	}
 	body := b[frameHeaderSize:f.Size]
 	if !f.Padding {
 		f.Record, err = decodeBody(s, b, body)
 	}
 	return f, b[f.Size:], err
-}
-
-// DecodeFrameLen returns the length in bytes of the frame whose header is at the front of b, as the header gives it. It is
-// false if b is shorter than [FrameHeaderSize] or the frame would not fit into a window; decoding then reports why.
-func DecodeFrameLen(b []byte) (n int64, ok bool) {
-	if len(b) < frameHeaderSize {
-		return 0, false
-	}
-	n = frameHeaderSize + int64(binary.BigEndian.Uint32(b[4:]))
-	return n, n <= Window
 }
 
 // decodeBody decodes the single record of a data frame (FRM-1).

@@ -15,7 +15,9 @@ import (
 //	+------------+--------------+----------+------------+---------+------------+-------------+--------+
 //	0            4              12         20           28        32           40            48
 //
-// Version 0 ends before the trim offset: its frames begin at 40.
+// Version 0 ends before the trim offset: its frames begin at 40. Older writers of both versions may cut a frame where an
+// object is full and continue it in the next one, whose sticky length then says how many bytes of it are left: the first
+// whole frame is behind them. All others write 0.
 const (
 	walMagicV0 = 0x12345678
 	walMagicV1 = 0xEDCBA987
@@ -33,6 +35,9 @@ type WALHeader struct {
 	Version int
 	// Start is the logical offset of the first frame; BodyLen the length of all frames.
 	Start, BodyLen int64
+	// Sticky is how many bytes are left of a frame that began in an object before, which may be more than this object has;
+	// 0 in what is written here.
+	Sticky int64
 	// Node and Epoch are the writer; in a fence Epoch is greater than the key's.
 	Node  catalog.NodeID
 	Epoch int64
@@ -57,7 +62,7 @@ func (h WALHeader) AppendTo(b []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, magic)
 	b = binary.BigEndian.AppendUint64(b, uint64(h.Start))
 	b = binary.BigEndian.AppendUint64(b, uint64(h.BodyLen))
-	b = binary.BigEndian.AppendUint64(b, 0)
+	b = binary.BigEndian.AppendUint64(b, uint64(h.Sticky))
 	b = binary.BigEndian.AppendUint32(b, uint32(h.Node))
 	b = binary.BigEndian.AppendUint64(b, uint64(h.Epoch))
 	if h.Version == 0 {
@@ -77,6 +82,7 @@ func DecodeWALHeader(object string, size int64, b []byte) (WALHeader, error) {
 	h := WALHeader{
 		Start:   int64(binary.BigEndian.Uint64(b[4:])),
 		BodyLen: int64(binary.BigEndian.Uint64(b[12:])),
+		Sticky:  int64(binary.BigEndian.Uint64(b[20:])),
 		Node:    catalog.NodeID(binary.BigEndian.Uint32(b[28:])),
 		Epoch:   int64(binary.BigEndian.Uint64(b[32:])),
 		Trim:    -1,
@@ -111,6 +117,8 @@ func (h WALHeader) Check(object string, node catalog.NodeID, key WALKey, size in
 		return s.at(12).differs("length of the frames", size-walHeaderSizeV1, h.BodyLen)
 	case h.BodyLen > Window:
 		return s.at(12).differs("length of the frames", "at most a window", h.BodyLen)
+	case h.Sticky != 0:
+		return s.at(20).differs("length of the rest of a frame", 0, h.Sticky)
 	case h.Node != node:
 		return s.at(28).differs("node", node, h.Node)
 	case h.Epoch < key.Epoch:

@@ -33,6 +33,7 @@ type objectDump struct {
 	json     *json.Encoder // nil for people
 	objects  int
 	problems int
+	walEnd   walEnd // of the object of a log that was printed last
 }
 
 // line is one part of an object: printed as text, or as JSON with its type.

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"path"
 
 	"github.com/tidemark-io/tidemark/stream"
 )
@@ -61,17 +62,26 @@ func (l walHeaderLine) text() string {
 	return fmt.Sprintf("  header  start %d  frames %d B  node %d  epoch %d  trim %s", l.Start, l.Body, l.Node, l.Epoch, trim)
 }
 
-// frames prints frames up to the object's end or the first damaged one: after it the next position is not known. In
-// version 0 a frame may begin in one object and end in the next.
+// frames prints frames up to the object's end or the first damaged one: after it the next position is not known. Of other
+// writers, a frame may begin in one object and end in the next.
 func (d *objectDump) frames(ctx context.Context, o storedObject, h stream.WALHeader) error {
 	position, offset := int64(h.Size()), h.Start
+	if h.Sticky > 0 {
+		rest := min(h.Sticky, o.size-position)
+		d.walEnd.missing = h.Sticky - rest
+		if err := d.print(frameRestLine{Type: "frame rest", Offset: offset, Size: rest, Left: h.Sticky - rest}); err != nil {
+			return err
+		}
+		position, offset = position+rest, offset+rest
+	}
 	for position < o.size {
-		b, whole, err := o.frame(ctx, position)
+		b, size, err := o.frame(ctx, position, offset)
 		if err != nil {
 			return err
 		}
-		if !whole && h.Version == 0 {
-			return d.print(cutFrameLine{Type: "cut frame", Offset: offset, Size: o.size - position})
+		if have := int64(len(b)); have < size && (h.Version == 0 || o.mayCutFrames()) {
+			d.walEnd.missing = size - have
+			return d.print(cutFrameLine{Type: "cut frame", Offset: offset, Size: have, Left: size - have})
 		}
 		f, _, err := stream.DecodeFrame(o.key, offset, b)
 		if err != nil {
@@ -85,19 +95,25 @@ func (d *objectDump) frames(ctx context.Context, o storedObject, h stream.WALHea
 	return nil
 }
 
-// frame reads the frame at a position, or the part of it that the object has.
-func (o storedObject) frame(ctx context.Context, position int64) (b []byte, whole bool, err error) {
+// mayCutFrames reports whether the name of an object of version 1 is one by writers that cut frames: its end is not that
+// of a window.
+func (o storedObject) mayCutFrames() bool {
+	s, ok := parseWALSpan(path.Base(o.key))
+	return ok && !s.endsWindow()
+}
+
+// frame reads the frame at a position, or the part of it that the object has, and tells the size of the whole.
+func (o storedObject) frame(ctx context.Context, position, offset int64) (b []byte, size int64, err error) {
 	rest := o.size - position
 	header, err := o.read(ctx, position, min(stream.FrameHeaderSize, rest))
 	if err != nil {
-		return nil, false, err
+		return nil, 0, err
 	}
-	length, ok := stream.DecodeFrameLen(header)
-	if !ok || length > rest {
-		return header, false, nil
+	if size, err = stream.DecodeFrameLen(o.key, offset, header); err != nil {
+		return nil, 0, err
 	}
-	b, err = o.read(ctx, position, length)
-	return b, true, err
+	b, err = o.read(ctx, position, min(size, rest))
+	return b, size, err
 }
 
 // frameLine is a frame with its record.
@@ -146,8 +162,24 @@ type cutFrameLine struct {
 	Type   string `json:"type"` // "cut frame"
 	Offset int64  `json:"offset"`
 	Size   int64  `json:"size"`
+	Left   int64  `json:"left"`
 }
 
 func (l cutFrameLine) text() string {
-	return fmt.Sprintf("  frame %d  its first %d B, the rest is in the next object", l.Offset, l.Size)
+	return fmt.Sprintf("  frame %d  its first %d B, %d B are in the next object", l.Offset, l.Size, l.Left)
+}
+
+// frameRestLine is the rest of a frame that began in an object before, or a part of it.
+type frameRestLine struct {
+	Type   string `json:"type"` // "frame rest"
+	Offset int64  `json:"offset"`
+	Size   int64  `json:"size"`
+	Left   int64  `json:"left"`
+}
+
+func (l frameRestLine) text() string {
+	if l.Left > 0 {
+		return fmt.Sprintf("  %d B of a frame that began before, %d B are in the next object", l.Size, l.Left)
+	}
+	return fmt.Sprintf("  %d B of a frame that began in the object before", l.Size)
 }

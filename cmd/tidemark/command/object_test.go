@@ -103,12 +103,12 @@ func TestAGroupOfTheWriteAheadLogIsDumped(t *testing.T) {
 
 func TestAGroupOfAnotherImplementationIsDumpedThoughItsLastFrameIsCut(t *testing.T) {
 	whole := stream.WALHeader{Start: 100, Node: 5, Epoch: 12}.AppendTo(nil)
-	frame := stream.AppendFrame(nil, 100, tide)
-	whole = append(append(whole, frame...), frame[:30]...)
+	whole = stream.AppendFrame(whole, 100, tide)
+	whole = append(whole, stream.AppendFrame(nil, 161, tide)[:30]...)
 	require.Equal(t, `object  write-ahead log object, version 0, 131 B
   header  start 100  frames 91 B  node 5  epoch 12  trim none
   frame 100  61 B  checksums 16343d85 3efe99b6  stream 9  epoch 4  offsets 1000 to 1003  payload 4 B
-  frame 161  its first 30 B, the rest is in the next object
+  frame 161  its first 30 B, 31 B are in the next object
 `, done(t, "", "object", "dump", fileOf(t, whole)))
 }
 

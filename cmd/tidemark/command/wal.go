@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,9 +33,9 @@ func newWALDump() *cobra.Command {
 		Use:   "dump URL",
 		Short: "Print the write-ahead logs of a bucket, object by object in order",
 		Long: `Print the write-ahead log of every node in a bucket: its objects in the order of epoch and position, with header, trim,
-fences and every frame. Checksums are verified and headers are checked against keys; damage is shown where it is, and the
-exit code is then 1. Nothing is written, so the command is safe on the bucket of a running server; objects that the server
-removes meanwhile are listed as gone.
+fences and every frame, whether Tidemark or another implementation of the format has written it. Checksums are verified and
+headers are checked against keys; damage is shown where it is, and the exit code is then 1. Nothing is written, so the
+command is safe on the bucket of a running server; objects that the server removes meanwhile are listed as gone.
 
 URL is a directory, s3://BUCKET, gs://BUCKET or azblob://CONTAINER, followed by /PREFIX if the logs are below one.`,
 		Example: `  tidemark wal dump ./bucket
@@ -82,16 +81,15 @@ type walSelection struct {
 	node, epoch int64
 }
 
-func (s walSelection) takes(p stream.WALPrefix, k stream.WALKey) bool {
-	return (s.cluster == "" || s.cluster == p.Cluster) && (s.node < 0 || s.node == int64(p.Node)) &&
-		(s.epoch < 0 || s.epoch == k.Epoch)
+func (s walSelection) takes(p walPlace) bool {
+	return (s.cluster == "" || s.cluster == p.cluster) && (s.node < 0 || s.node == int64(p.node)) &&
+		(s.epoch < 0 || s.epoch == p.epoch)
 }
 
 // walObjectInStore is an object of a node's log.
 type walObjectInStore struct {
 	storedObject
-	prefix stream.WALPrefix
-	place  stream.WALKey
+	place walPlace
 }
 
 // findWALObjects lists the objects of write-ahead logs, in the order of cluster, node, epoch and position.
@@ -104,34 +102,30 @@ func findWALObjects(ctx context.Context, store objstore.Store, only walSelection
 			return nil, err
 		}
 		for _, info := range page.Objects {
-			p, k, ok := parseWALKey(info.Key)
-			if ok && only.takes(p, k) {
-				found = append(found, walObjectInStore{storedObject{store, info.Key, info.Size}, p, k})
+			if p, ok := parseWALPlace(info.Key); ok && only.takes(p) {
+				found = append(found, walObjectInStore{storedObject{store, info.Key, info.Size}, p})
 			}
 		}
 		if request.Token = page.Next; request.Token == "" {
 			break
 		}
 	}
-	slices.SortFunc(found, func(a, b walObjectInStore) int {
-		return cmp.Or(cmp.Compare(a.prefix.Cluster, b.prefix.Cluster), cmp.Compare(a.prefix.Node, b.prefix.Node),
-			a.place.Compare(b.place))
-	})
+	slices.SortFunc(found, func(a, b walObjectInStore) int { return a.place.compare(b.place) })
 	return found, nil
 }
 
-// parseWALKey parses a key of any cluster and node. ok is false for every other key.
-func parseWALKey(key string) (p stream.WALPrefix, k stream.WALKey, ok bool) {
-	p, found, err := stream.ParseWALPrefix(key)
-	if !found || err != nil {
-		return p, k, false
-	}
-	k, err = p.Parse(key)
-	return p, k, err == nil
+// walEnd is how an object of a log ends.
+type walEnd struct {
+	place   walPlace
+	end     int64 // logical offset behind its last byte
+	missing int64 // bytes of its last frame that are in the next object
 }
 
-// walOf prints an object of a log and checks its header against its key.
+// walOf prints an object of a log and checks its header against its key, and its beginning against the end of the object
+// before.
 func (d *objectDump) walOf(ctx context.Context, w walObjectInStore) error {
+	before, problems := d.walEnd, d.problems
+	d.walEnd = walEnd{}
 	if err := d.object(ctx, w.storedObject); err != nil {
 		if errors.Is(err, objstore.ErrNotFound) {
 			return d.print(goneLine{Type: "gone", Key: w.key})
@@ -143,16 +137,31 @@ func (d *objectDump) walOf(ctx context.Context, w walObjectInStore) error {
 		return err
 	}
 	h, err := stream.DecodeWALHeader(w.key, w.size, b)
-	if err != nil || h.Version != 1 {
+	if err != nil {
 		return nil // reported above
 	}
-	if h.Epoch > w.place.Epoch {
-		return d.print(fenceLine{Type: "fence", Epoch: w.place.Epoch, ByEpoch: h.Epoch})
+	if d.problems == problems { // else it is not known how its frames end
+		d.walEnd.place, d.walEnd.end = w.place, h.Start+h.BodyLen
 	}
-	if err := h.Check(w.key, w.prefix.Node, w.place, w.size); err != nil {
+	if w.place.follows(before.place, before.end) && h.Sticky != before.missing {
+		if err := d.problem(stickyError(w.key, before.missing, h.Sticky)); err != nil {
+			return err
+		}
+	}
+	if h.Version == 1 && h.Epoch > w.place.epoch {
+		return d.print(fenceLine{Type: "fence", Epoch: w.place.epoch, ByEpoch: h.Epoch})
+	}
+	if err := w.place.check(w.key, h, w.size); err != nil {
 		return d.problem(err)
 	}
 	return nil
+}
+
+func stickyError(key string, want, got int64) error {
+	return &stream.CorruptError{
+		Object: key, Position: 20, What: "bytes left of the last frame of the object before", Want: fmt.Sprint(want),
+		Got: fmt.Sprint(got),
+	}
 }
 
 // goneLine is an object that was removed after it had been listed, as a server does with objects that it no longer needs.
