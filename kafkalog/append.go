@@ -128,6 +128,14 @@ func (t *tail) cut(active *segment) error {
 	return nil
 }
 
+// seal ends the hold of a file that no sync has covered.
+func (t *tail) seal() {
+	if t.handle != nil {
+		t.handle.oweSync()
+	}
+	t.letGo()
+}
+
 // letGo ends the hold, if there is one.
 func (t *tail) letGo() {
 	if t.handle != nil {

@@ -67,7 +67,7 @@ func (e *Env) settleTogether(jobs []*closeJob) {
 			together = append(together, job)
 		}
 	}
-	if len(together) < togetherFrom || e.volume.Sync() != nil {
+	if len(together) < togetherFrom || e.volume.sync() != nil {
 		return
 	}
 	for _, job := range together {
@@ -131,8 +131,26 @@ func (job *closeJob) unlock() {
 	}
 }
 
+// syncedVolume is a file system that is synced as a whole. After a sync that failed none counts any more, not even one that ran at
+// the same time: the system reports to one of them what could not be written.
+type syncedVolume struct {
+	vfs.Volume
+
+	mu     sync.Mutex
+	failed error
+}
+
+func (v *syncedVolume) sync() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.failed == nil {
+		v.failed = v.Volume.Sync()
+	}
+	return v.failed
+}
+
 // openVolume opens the file system that a directory is on, or returns nil where files are synced one by one.
-func openVolume(fsys vfs.FS, dir string) vfs.Volume {
+func openVolume(fsys vfs.FS, dir string) *syncedVolume {
 	opener, ok := fsys.(vfs.VolumeOpener)
 	if !ok || dir == "" {
 		return nil
@@ -141,5 +159,5 @@ func openVolume(fsys vfs.FS, dir string) vfs.Volume {
 	if err != nil {
 		return nil
 	}
-	return v
+	return &syncedVolume{Volume: v}
 }

@@ -45,10 +45,10 @@ type Env struct {
 	jitter  func(n int64) int64
 	files   *handleCache
 	roll    *rollFlusher
-	volume  vfs.Volume // nil: every log is synced by itself
-	stages  sync.Pool  // of *stage, empty ones
-	windows sync.Pool  // of *window
-	copies  sync.Pool  // of *copyBuffer
+	volume  *syncedVolume // nil: every log is synced by itself
+	stages  sync.Pool     // of *stage, empty ones
+	windows sync.Pool     // of *window
+	copies  sync.Pool     // of *copyBuffer
 
 	mu struct {
 		sync.Mutex

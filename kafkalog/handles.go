@@ -51,6 +51,7 @@ type handle struct {
 	refs    int      // acquires, pins included, that were not released
 	pins    int
 	retired bool  // closed or removed: nobody may acquire it any more
+	owed    bool  // a sync, see oweSync
 	failed  error // a descriptor could not be closed, so what was written through it may be lost
 
 	older, newer *handle // neighbours in the ring of idle handles; nil while not in it
@@ -135,12 +136,68 @@ func (h *handle) sync() error {
 	defer h.release()
 	h.syncing.Lock()
 	defer h.syncing.Unlock()
+	return h.syncLocked(file)
+}
+
+// syncLocked is sync of the open file. Syncing is held.
+func (h *handle) syncLocked(file vfs.File) error {
 	if h.syncFailed != nil {
 		return h.syncFailed
 	}
 	if err := file.Sync(); err != nil {
 		h.syncFailed = &IOError{Op: opSync, Path: h.path(), Err: err}
+		return h.syncFailed
 	}
+	h.cache.mu.Lock()
+	defer h.cache.mu.Unlock()
+	h.owed = false
+	return nil
+}
+
+// oweSync says that the file has bytes that no sync has covered, and that nobody writes to it any more. It is then synced before
+// its descriptor is closed to make room, and the result is remembered: what could not be written is reported to a descriptor
+// that was open then, and the system may forget it with the last one.
+func (h *handle) oweSync() {
+	h.cache.mu.Lock()
+	defer h.cache.mu.Unlock()
+	h.owed = true
+}
+
+// closeDetached closes the file that was taken from a handle.
+func (h *handle) closeDetached(file vfs.File) {
+	h.cache.mu.Lock()
+	owed := h.owed
+	h.cache.mu.Unlock()
+	if owed {
+		h.syncing.Lock()
+		_ = h.syncLocked(file) // whoever relies on it learns of it
+		h.syncing.Unlock()
+	}
+	h.noteClosed(file.Close())
+}
+
+// writeBack begins to write a part of the file to the device, if the file system knows how to. A failure is one of sync, too:
+// the pages that it was for may count as written from then on.
+func (h *handle) writeBack(at, n int64) error {
+	file, err := h.acquire()
+	if err != nil {
+		return err
+	}
+	defer h.release()
+	w, ok := file.(vfs.WriteBacker)
+	if !ok {
+		return nil
+	}
+	h.syncing.Lock()
+	defer h.syncing.Unlock()
+	if h.syncFailed != nil {
+		return h.syncFailed
+	}
+	err = w.WriteBack(at, n)
+	if err == nil || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) {
+		return nil
+	}
+	h.syncFailed = &IOError{Op: opSync, Path: h.path(), Err: err}
 	return h.syncFailed
 }
 
@@ -163,7 +220,7 @@ func (h *handle) release() {
 	}
 	file := h.detachLocked()
 	c.mu.Unlock()
-	h.noteClosed(file.Close())
+	h.closeDetached(file)
 	c.freeSlot()
 }
 
@@ -392,7 +449,7 @@ func (c *handleCache) takeSlot() {
 	oldest.leaveIdleLocked()
 	file := oldest.detachLocked()
 	c.mu.Unlock()
-	oldest.noteClosed(file.Close())
+	oldest.closeDetached(file)
 }
 
 // freeSlot gives back the slot of a descriptor that is closed.
@@ -413,7 +470,7 @@ func (c *handleCache) evictOldest() bool {
 	oldest.leaveIdleLocked()
 	file := oldest.detachLocked()
 	c.mu.Unlock()
-	oldest.noteClosed(file.Close())
+	oldest.closeDetached(file)
 	c.freeSlot()
 	return true
 }

@@ -68,7 +68,7 @@ func (l *Log) rollLocked(base int64) error {
 		}
 		return err
 	}
-	l.mu.tail.letGo()
+	l.mu.tail.seal()
 	l.publish(append(v.segments[:len(v.segments):len(v.segments)], next), v.start, v.established)
 	l.names.changed.Add(1)
 	l.env.roll.submit(&l.rollJobs, rollJob{bytes: bytes, run: l.sealedFlush(old, base)})

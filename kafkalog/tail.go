@@ -1,10 +1,6 @@
 package kafkalog
 
-import (
-	"slices"
-
-	"github.com/tidemark-io/tidemark/vfs"
-)
+import "slices"
 
 // Tail describes the records of a log that no sync has covered yet, all of them in the file of its active segment. A
 // caller that keeps a durable copy of these bytes elsewhere, and restores them to that file after a power cut, before
@@ -63,21 +59,10 @@ func (t Tail) AppendTo(dst []byte) ([]byte, error) {
 }
 
 // WriteBack asks the system to begin writing the bytes to the device, so that a later sync has less to do. It
-// guarantees nothing, and does nothing if the file system does not support it.
+// guarantees nothing, and does nothing if the file system does not support it. If the device fails it, every later sync of
+// the file fails too: the system may have reported to this call what no sync reports again.
 func (t Tail) WriteBack() error {
-	file, err := t.segment.file.acquire()
-	if err != nil {
-		return t.segment.unlessGone(err)
-	}
-	defer t.segment.file.release()
-	w, ok := file.(vfs.WriteBacker)
-	if !ok {
-		return nil
-	}
-	if err := w.WriteBack(t.Position, t.Size); err != nil {
-		return &IOError{Op: "write back", Path: t.segment.file.path(), Err: err}
-	}
-	return nil
+	return t.segment.unlessGone(t.segment.file.writeBack(t.Position, t.Size))
 }
 
 // syncedSize is how many bytes of the file survive a power cut.

@@ -120,7 +120,8 @@ func writeNew(fsys vfs.FS, name string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// settle makes what was created durable: all at once, or one by one what might otherwise be lost.
+// settle makes what was created durable: all at once, or one by one what might otherwise be lost. If the one sync failed the
+// files are written again: the system may count as written what it could not write.
 func (c *Creation) settle() error {
 	d := c.dir
 	return d.use(func() error {
@@ -128,21 +129,14 @@ func (c *Creation) settle() error {
 			return nil
 		}
 		for _, dir := range c.made {
-			if err := syncFile(d.fs, path.Join(dir, metadataFile)); err != nil {
+			m, err := ReadMetadata(d.fs, dir)
+			if err != nil {
 				return err
 			}
-			if err := d.fs.SyncDir(dir); err != nil {
+			if err := vfs.WriteFileAtomic(d.fs, path.Join(dir, metadataFile), encodeMetadata(m)); err != nil {
 				return err
 			}
 		}
 		return d.fs.SyncDir(d.path)
 	})
-}
-
-func syncFile(fsys vfs.FS, name string) error {
-	f, err := fsys.Open(name, vfs.ReadWrite)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

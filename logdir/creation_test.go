@@ -61,6 +61,23 @@ func TestVeryManyPartitionsAreMadeDurableTogether(t *testing.T) {
 	}
 }
 
+func TestWhatASyncOfTheFileSystemCouldNotWriteIsWrittenAgain(t *testing.T) {
+	m := memfs.New()
+	disk := faultfs.New(m, nil)
+	d := open(t, disk)
+	disk.SetInjector(faultfs.When(func(op faultfs.Op) bool { return op.Kind == faultfs.OpSyncVolume }, faultfs.Always(faultfs.Fault{
+		Err: syscall.EIO,
+		Hook: func() {
+			f, err := m.Open("data/orders-7/partition.metadata", vfs.ReadWrite)
+			require.NoError(t, err)
+			f.(interface{ DropUnsynced() }).DropUnsynced()
+			require.NoError(t, f.Close())
+		},
+	})))
+	require.NoError(t, createMany(d))
+	requireAll(t, m.CrashClean())
+}
+
 func TestWhereThereIsNoSyncOfTheFileSystemEachPartitionIsSynced(t *testing.T) {
 	m := memfs.New()
 	d := open(t, withoutVolumes{m})
