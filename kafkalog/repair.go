@@ -17,6 +17,10 @@ type RepairOptions struct {
 	// have seen records; such as the checkpoint files of a data directory say. A repaired log does not end below them:
 	// offsets that records had are not reused. 0 or less is unknown.
 	Flushed, Visible int64
+	// Proven is the offset below which every record is known to have been on disk, if the last stop was unclean and nothing
+	// above it was acknowledged that was not on disk: behind the first batch from there on that is damaged or missing nothing
+	// stays, as [Open] would cut the log there. Producers will send it again. 0 or less is unknown: whatever is whole stays.
+	Proven int64
 	// LogStart is a log start that was published elsewhere. It is used if the log's own file is damaged. 0 or less is
 	// unknown.
 	LogStart int64
@@ -111,6 +115,9 @@ func PlanRepair(fsys vfs.FS, dir string, o RepairOptions) (*Repair, error) {
 		if err := s.scan(); err != nil {
 			r.Unrepairable = append(r.Unrepairable, err)
 		}
+	}
+	if len(r.Unrepairable) == 0 {
+		names = r.cutUnproven(names)
 	}
 	r.settleRecords()
 	r.recordsEnd = r.End
@@ -254,7 +261,7 @@ func (r *Repair) keepOne(set *quarantine.Set, step RepairStep) error {
 // stays reports whether a file must be in its place until the new one takes it: without the one a log would start where it
 // started at first, without the others transactions would not be known to be aborted.
 func (step RepairStep) stays() bool {
-	return step.File == logStartFileName && step.Action == MakeAgain || isTxnIndexName(step.File) || isRemade(step)
+	return step.Action == MakeAgain && (step.File == logStartFileName || isTxnIndexName(step.File)) || isRemade(step)
 }
 
 // isRemade reports whether a step is about an index that is taken away once it is kept.

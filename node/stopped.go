@@ -43,9 +43,9 @@ func IsDataDir(name string) bool {
 //
 // The journal of an unclean stop is replayed first, as a start would, so that the logs are complete; leftAlone is called
 // for files whose records were not restored. With change, TakeStopped fails and leaves the journal to the next start of a
-// server in two cases: when there is no room for its records (the error matches vfs.IsNoSpace), and when it has records
-// of partitions without a known directory while there are directories without a topic id, since those records may belong
-// there.
+// server in two cases: when its records cannot be written (for lack of room, the error matches vfs.IsNoSpace), and when it
+// has records of partitions without a known directory while there are directories without a topic id, since those records
+// may belong there.
 func TakeStopped(ctx context.Context, name string, change bool, leftAlone func(file, reason string)) (*StoppedDir, error) {
 	return takeStopped(ctx, Config{DataDir: name}.withDefaults(), change, leftAlone)
 }
@@ -60,7 +60,11 @@ func takeStopped(ctx context.Context, c Config, change bool, leftAlone func(file
 		return nil, err
 	}
 	s := &StoppedDir{data: &dataDir{dir: dir, fs: c.FS, path: name, log: c.Log, now: c.Now}}
-	if s.left, err = partition.LeftJournals(c.FS, name); err == nil {
+	s.left, err = partition.LeftJournals(c.FS, name)
+	if err == nil {
+		s.clean, err = dir.HasCleanShutdown()
+	}
+	if err == nil {
 		err = s.settle(ctx, c.RecoveryThreads, change, leftAlone)
 	}
 	if err != nil {
@@ -87,8 +91,8 @@ func (s *StoppedDir) settle(ctx context.Context, workers int, change bool, leftA
 	if err := d.scan(ctx, workers); err != nil {
 		return err
 	}
-	if s.clean, err = d.dir.HasCleanShutdown(); err != nil || s.clean && change {
-		return err
+	if s.clean && change {
+		return nil
 	}
 	view := d.lookAtMeta(ctx)
 	if !change {
@@ -142,8 +146,11 @@ func journalProblem(done partition.JournalReplay, nameless []string) error {
 		problems = append(problems, fmt.Errorf("part of the journal could not be restored: it is kept as %s, which no start reads", done.Kept))
 	}
 	for _, l := range done.Lacking {
-		problems = append(problems, fmt.Errorf("there is no room for records that only the journal has; free some, and start the server once: %s: %w",
-			l.File, l.Err))
+		what := "records that only the journal has could not be restored: start the server once, which tries again"
+		if vfs.IsNoSpace(l.Err) {
+			what = "there is no room for records that only the journal has; free some, and start the server once"
+		}
+		problems = append(problems, fmt.Errorf("%s: %s: %w", what, l.File, l.Err))
 	}
 	if done.Unknown > 0 {
 		problems = append(problems, fmt.Errorf("the journal has records of partitions without a known directory (%d), and partition.metadata is missing or damaged "+
@@ -190,6 +197,17 @@ func (s *StoppedDir) Proven(name string) int64 {
 		return 0
 	}
 	return s.data.proven(parsed.Partition)
+}
+
+// CutsFrom returns the offset from which on a start would cut a partition at the first batch that is damaged or missing, by the
+// name of its directory: what stands behind such a batch was never acknowledged. It is 0 if a start would not, since the last
+// stop was clean, and if that is not known: the checkpoints do not name the partition or are damaged, or a Kafka broker may have
+// written it.
+func (s *StoppedDir) CutsFrom(name string) int64 {
+	if s.clean || s.damage != nil || s.MayBeKafkas() {
+		return 0
+	}
+	return s.Proven(name)
 }
 
 // proven is [StoppedDir.Proven], by the checkpoints that were read.

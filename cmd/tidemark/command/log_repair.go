@@ -35,6 +35,10 @@ Without --apply nothing is written. Each repair is one of these:
 
 Lost offsets are never reused. Consumers skip them without an error.
 
+After a power cut, batches may stand behind one that the disk did not keep. Above the offset up to which the checkpoints prove
+a log, a start cuts it there, since nothing behind was acknowledged, and producers may send all of it again. So does a repair,
+which keeps the bytes and leaves the offsets unused. Where no checkpoint names the partition, what follows stays.
+
 The end of a transaction may be lost too. If the files show what it was, its marker is restored at its own offset. If not, the
 transaction stays open, and read_committed consumers wait at its beginning forever; it is reported with its producer and first
 offset, like every open transaction. --abort PRODUCER-ID, or --abort all, ends open transactions with abort markers after the
@@ -202,6 +206,7 @@ func (r *repairRun) repair(dir string, data *node.StoppedDir) repairedLog {
 	if data != nil {
 		fsys = data.FS()
 		o.Flushed, o.Visible, o.LogStart = data.Checkpointed(filepath.Base(dir))
+		o.Proven = data.CutsFrom(filepath.Base(dir))
 	}
 	result := newRepairedLog(dir)
 	plan, err := kafkalog.PlanRepair(fsys, dir, o)
