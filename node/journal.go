@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemark-io/tidemark/meta"
 	"github.com/tidemark-io/tidemark/partition"
+	"github.com/tidemark-io/tidemark/vfs"
 )
 
 // JournalFile is the name of the shared journal in a data directory. It may hold records that are not in their log's files.
@@ -18,6 +19,10 @@ func (n *Node) journalOptions() partition.JournalOptions {
 		FS: n.config.FS, Dir: n.config.DataDir,
 		Failed: func(err error) {
 			n.log.Warn("the shared journal is no longer used: every log is synced on its own until the next start", "error", err)
+		},
+		SetAside: func(s partition.JournalSetAside) {
+			n.log.Error("what the journal has of logs that failed was moved to a file of its own, which the next start puts back",
+				"file", s.File, "bytes", s.Bytes, "logs", s.Logs, "error", s.Err)
 		},
 	}
 }
@@ -54,8 +59,13 @@ func (n *Node) settleJournal(ctx context.Context) (err error) {
 	}
 	n.waits.waitForSpace(find, done)
 	for _, l := range done.Lacking {
-		n.log.Error("there is no room for records that only the journal has: their partition is offline until there is", "file",
-			l.File, "error", l.Err)
+		if vfs.IsNoSpace(l.Err) {
+			n.log.Error("there is no room for records that only the journal has: their partition is offline until there is", "file",
+				l.File, "error", l.Err)
+			continue
+		}
+		n.log.Error("records that only the journal has could not be put back: their partition is offline until a start can do so",
+			"file", l.File, "error", l.Err)
 	}
 	if err == nil && done.Rounds {
 		n.log.Info("the journal was replayed into the logs", "files", done.Files, "written", done.Written, "bytes", done.Bytes)

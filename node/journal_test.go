@@ -158,6 +158,45 @@ const (
 	metadataOrders = nodetest.DataDir + "/orders-3/partition.metadata"
 )
 
+// TestF10_APartitionWhoseFileTheDiskFailsKeepsNoOtherFromItsJournal has the disk fail the file of one partition, while the server
+// runs and at the next start.
+func TestF10_APartitionWhoseFileTheDiskFailsKeepsNoOtherFromItsJournal(t *testing.T) {
+	m := machine(t)
+	var fails atomic.Bool
+	m.Wrap = func(base vfs.FS) vfs.FS {
+		return faultfs.New(base, faultfs.When(func(op faultfs.Op) bool {
+			return fails.Load() && faultfs.Matching(faultfs.OpSync, "*/orders-3/*.log")(op)
+		}, faultfs.Always(faultfs.Fault{Err: syscall.EIO, Drop: true})))
+	}
+	m.Start()
+	c := client(t, m, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	const partitions = 20
+	createTopic(t, c, partitions, nil, "orders")
+	want := spread(t, c, "orders", partitions, "first") // whose syncs make the names of the files durable
+	for at, value := range spread(t, c, "orders", partitions, "again") {
+		want[at] = value
+	}
+	fails.Store(true)
+	m.CutPower(nodetest.Cut{Seed: 1})
+	m.Start()
+	one := client(t, m, kgo.RecordRetries(0), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	err := one.ProduceSync(within(t), &kgo.Record{Topic: "orders", Partition: 3, Value: []byte("refused")}).FirstErr()
+	require.ErrorIs(t, err, kerr.KafkaStorageError)
+	for p := range int32(partitions) {
+		if p != 3 {
+			want[produce(t, c, "orders", p, "meanwhile")] = "meanwhile"
+		}
+	}
+	_, body := get(t, m.HTTPAddr(), "/readyz")
+	require.Contains(t, body, "orders-3")
+	fails.Store(false)
+	m.CutPower(nodetest.Cut{Seed: 2})
+	m.Start()
+	require.Equal(t, want, consume(t, m, "orders"))
+	m.Stop()
+	require.Empty(t, under(tree(t, m.FS, nodetest.DataDir), "tidemark.journal"))
+}
+
 // TestF10_APartitionWhoseRecordsOnlyTheJournalHasWaitsForSpace has the power go on a disk that is full then: the journal's
 // records do not fit into the files of two partitions, at two starts.
 func TestF10_APartitionWhoseRecordsOnlyTheJournalHasWaitsForSpace(t *testing.T) {

@@ -11,8 +11,10 @@ import (
 // Journal is what a journal of a data directory holds.
 type Journal struct {
 	File string // its path
-	// Waits says that a full disk kept part of it from being restored at the last start.
+	// Waits says that a full disk, or a file that the disk failed, kept part of it from being restored at the last start.
 	Waits bool
+	// Failed says that it has records of partitions that failed while the server ran, moved out of its journal.
+	Failed bool
 	// Held are its records, by partition and segment, in the order in which they were first written to it.
 	Held []JournaledRecords
 	// Problem says what is wrong with it, or is nil. Records before the damage are in Held.
@@ -31,12 +33,12 @@ type JournaledRecords struct {
 	First, Next int64
 }
 
-// Journals returns the journals of the directory, those that wait for space first. They are known only if the directory
-// was opened read-only.
+// Journals returns the journals of the directory, in the order in which a start restores them. They are known only if the
+// directory was opened read-only.
 func (s *StoppedDir) Journals() []Journal { return s.journals }
 
-// StoppedCleanly reports whether the last stop was clean. A journal that still exists is then older than the logs, and a
-// start removes it.
+// StoppedCleanly reports whether the last stop was clean when the directory was locked. A journal that still exists is then
+// older than the logs, and a start removes it.
 func (s *StoppedDir) StoppedCleanly() bool { return s.clean }
 
 // PutBack returns how many files and bytes of logs were restored from the journal, or would be.
@@ -55,7 +57,7 @@ func (d *dataDir) inspectJournals(view *meta.State) ([]Journal, error) {
 	find := d.journaledDirs(view)
 	all := make([]Journal, len(found))
 	for i, f := range found {
-		all[i] = Journal{File: path.Join(d.path, f.Name), Waits: f.Waits, Problem: f.Problem}
+		all[i] = Journal{File: path.Join(d.path, f.Name), Waits: f.Waits, Failed: f.Failed, Problem: f.Problem}
 		for _, h := range f.Held {
 			records := JournaledRecords{
 				TopicID: logdir.UUID(h.Topic).String(), Index: h.Partition, Segment: h.Base, Bytes: h.Bytes, First: h.First, Next: h.Next,

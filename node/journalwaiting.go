@@ -14,11 +14,12 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
-// After a power cut on a full disk there may be no room for the records that only the journal has. Their partitions stay
-// offline and the journal is kept until there is space; all other partitions are served meanwhile.
+// After a power cut on a full disk there may be no room for the records that only the journal has, and a disk may fail the
+// file of a partition. Such partitions stay offline and the journal is kept until it can be restored; all other partitions
+// are served meanwhile.
 
-// JournalWaitsError says that records of a partition exist only in the journal, and that its files have no room for them.
-// The partition is served as soon as there is room.
+// JournalWaitsError says that records of a partition exist only in the journal, and that they could not be written to its
+// files. If there was no room the partition is served as soon as there is, otherwise by a later start.
 type JournalWaitsError struct {
 	Dir string
 	Err error
@@ -28,7 +29,7 @@ func (e *JournalWaitsError) Error() string {
 	return fmt.Sprintf("%s: records that only the journal has cannot be restored yet: %v", e.Dir, e.Err)
 }
 
-// Unwrap returns the failure to write, which matches vfs.IsNoSpace.
+// Unwrap returns the failure to write, which matches vfs.IsNoSpace if there was no room.
 func (e *JournalWaitsError) Unwrap() error { return e.Err }
 
 // journalWaits are the directories that still have records in a waiting journal.

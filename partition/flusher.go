@@ -137,7 +137,8 @@ type FlusherStats struct {
 
 	JournalRounds  int64 // syncs of the shared journal so far
 	JournalBytes   int64 // of records in these
-	JournalGivenUp bool  // it could not be written, or a log that it holds records of could not be synced
+	JournalGivenUp bool  // it could not be written, or too much of it would have to be set aside
+	JournalAside   int64 // bytes of files with its records of logs that failed, which the next start restores
 }
 
 // Stats returns a snapshot.
@@ -154,6 +155,7 @@ func (f *Flusher) Stats() FlusherStats {
 		JournalRounds:  f.journal.rounds.Load(),
 		JournalBytes:   f.journal.bytes.Load(),
 		JournalGivenUp: f.journal.gaveUp.Load(),
+		JournalAside:   f.journal.aside.Load(),
 	}
 }
 

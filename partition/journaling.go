@@ -25,6 +25,19 @@ type JournalOptions struct {
 	// Failed is called once when the journal is abandoned, on the goroutine that did the work: from then on every log
 	// is synced individually. Nothing that was acknowledged depends on this call. May be nil.
 	Failed func(error)
+
+	// SetAside is called when records of logs that cannot be synced any more were moved to a file of their own, on the
+	// goroutine that did the work. May be nil.
+	SetAside func(JournalSetAside)
+}
+
+// JournalSetAside describes records that a side of the journal held of logs that failed. They are in a file of their own,
+// which the next start restores; the journal goes on without them.
+type JournalSetAside struct {
+	File  string // its name, in the data directory
+	Bytes int64  // of the file
+	Logs  int    // that failed and had something in the side
+	Err   error  // of one of them
 }
 
 const (
@@ -41,6 +54,10 @@ const (
 	// writeBackBytes is how much of a log accumulates before the device is asked to write it, so that the log's next
 	// sync, and all others at that time, have little left to do.
 	writeBackBytes = 256 << 10
+
+	// setAsideFiles is how many files there may be with records of logs that failed. Together they are no larger than the
+	// journal. A log fails once, so what needs more is the failure of a whole device, which a journal does not help.
+	setAsideFiles = 64
 
 	// settleWorkers is how many logs are synced at the same time for a side to be freed. More would hold up the journal's
 	// own syncs.
@@ -59,6 +76,8 @@ type sharedJournal struct {
 
 	rounds atomic.Int64 // so far
 	bytes  atomic.Int64 // of records in these
+	aside  atomic.Int64 // bytes of the files with records of logs that failed
+	files  int          // of these; the settling's, of which there is one at a time
 }
 
 // rider is a log whose round is in the journal's round.
@@ -348,27 +367,21 @@ func (s *syncer) gather(tail kafkalog.Tail) {
 	s.since = tail
 }
 
-// settleSide syncs the logs of which a full side holds records, and frees the side.
+// settleSide syncs the logs of which a full side holds records, and frees the side. Its records of logs that failed are set
+// aside first.
 func (f *Flusher) settleSide(side int, logs []*syncer) {
 	for {
-		var failed, again atomic.Pointer[error]
-		_ = parallel.Each(context.Background(), len(logs), settleWorkers, func(i int) {
-			err := logs[i].settle()
-			switch {
-			case err == nil:
-			case final(err):
-				failed.Store(&err)
-			default:
-				again.Store(&err)
+		failed, again := settleLogs(logs)
+		if !again {
+			err := f.setAside(side, failed)
+			if err == nil {
+				break
 			}
-		})
-		if err := failed.Load(); err != nil {
-			// The journal may be the only place that has the acknowledged records of this log.
-			f.journal.giveUp(*err)
-			return
-		}
-		if again.Load() == nil {
-			break
+			if !vfs.IsNoSpace(err) {
+				// The side may be the only place that has the acknowledged records of these logs.
+				f.journal.giveUp(errors.Join(err, failed[0].err))
+				return
+			}
 		}
 		select {
 		case <-time.After(syncRetryDelay):
@@ -381,6 +394,53 @@ func (f *Flusher) settleSide(side int, logs []*syncer) {
 	}
 	f.journal.writer.Free(side)
 	f.journal.full.Store(false)
+}
+
+// unsettled is a log that failed, so the journal may be the only place that has its acknowledged records.
+type unsettled struct {
+	key journal.Key
+	err error
+}
+
+// settleLogs syncs logs. It returns those that failed for good, and whether any is to be tried again.
+func settleLogs(logs []*syncer) (failed []unsettled, again bool) {
+	errs := make([]error, len(logs))
+	_ = parallel.Each(context.Background(), len(logs), settleWorkers, func(i int) { errs[i] = logs[i].settle() })
+	for i, err := range errs {
+		switch {
+		case err == nil:
+		case final(err):
+			failed = append(failed, unsettled{logs[i].key, err})
+		default:
+			again = true
+		}
+	}
+	return failed, again
+}
+
+// setAside moves what a side holds of logs that failed to a file of its own.
+func (f *Flusher) setAside(side int, failed []unsettled) error {
+	if len(failed) == 0 {
+		return nil
+	}
+	j := &f.journal
+	keys := make(map[journal.Key]bool, len(failed))
+	for _, u := range failed {
+		keys[u.key] = true
+	}
+	if j.files == setAsideFiles {
+		return journal.ErrTooMuch
+	}
+	done, err := j.writer.SetAside(side, func(k journal.Key) bool { return keys[k] }, j.options.Bytes-j.aside.Load())
+	if err != nil || done.Name == "" {
+		return err
+	}
+	j.files++
+	j.aside.Add(done.Bytes)
+	if j.options.SetAside != nil {
+		j.options.SetAside(JournalSetAside{File: done.Name, Bytes: done.Bytes, Logs: len(failed), Err: failed[0].err})
+	}
+	return nil
 }
 
 // unsyncedTail is what a sync would make durable, unless the log's segments may be rewritten instead of being added to.

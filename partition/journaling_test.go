@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -306,19 +309,164 @@ func TestF10_WhenTheJournalFailsEveryLogIsSyncedByItself(t *testing.T) {
 	}
 }
 
-func TestF10_ALogThatCannotBeSyncedKeepsWhatTheJournalHasOfIt(t *testing.T) {
-	d := journaledDisk(t, 64<<10)
-	logs := d.openAll(4)
-	d.faults.SetInjector(faultfs.FailMatching(faultfs.OpSync, "data/orders-2/*.log", errDevice))
-	a := acknowledged{}
-	a.produce(t, logs, 5, "a")
-	a.produce(t, logs, 200, "b") // more than a side has room for, so the logs are synced
-	require.ErrorIs(t, logs[2].Failed(), ErrStorage)
-	require.NotEmpty(t, a[2])
-	require.Len(t, a[1], 205, "the others go on")
-	d.cutPower(3)
-	a.kept(t, d.openAll(4))
-	require.NoError(t, d.stop())
+func TestF10_ALogThatCannotBeSyncedKeepsWhatTheJournalHasOfItAndNotTheJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := journaledDisk(t, 64<<10)
+		logs := d.openAll(6)
+		var aside []JournalSetAside
+		d.flusher.journal.options.SetAside = func(s JournalSetAside) { aside = append(aside, s) }
+		broken := map[int32]bool{}
+		d.faults.SetInjector(faultfs.When(func(op faultfs.Op) bool {
+			var index int32
+			_, err := fmt.Sscanf(op.Name, "data/orders-%d/", &index)
+			return op.Kind == faultfs.OpSync && err == nil && broken[index]
+		}, faultfs.Always(faultfs.Fault{Err: errDevice, Drop: true})))
+		a := acknowledged{}
+		for _, index := range []int32{2, 4} {
+			a.produce(t, logs, 5, fmt.Sprint("before ", index))
+			synctest.Wait() // nothing is being settled
+			broken[index] = true
+			a.produce(t, logs, 200, fmt.Sprint("after ", index)) // more than a side has room for, so the logs are synced
+			require.ErrorIs(t, logs[index].Failed(), ErrStorage)
+			synctest.Wait()
+		}
+		stats := d.flusher.Stats()
+		require.False(t, stats.JournalGivenUp)
+		require.Positive(t, stats.JournalAside)
+		a.produce(t, logs, 20, "at last")
+		synctest.Wait()
+		require.Greater(t, d.flusher.Stats().JournalRounds, stats.JournalRounds, "the others have the journal")
+		require.Len(t, a[1], 430)
+		require.NotEmpty(t, a[2])
+		require.NotEmpty(t, a[4])
+		require.GreaterOrEqual(t, len(aside), 2)
+		for _, s := range aside {
+			require.ErrorIs(t, s.Err, ErrStorage)
+			require.NoError(t, vfsPresent(d.mem, s.File))
+			require.Equal(t, 1, s.Logs)
+		}
+		d.cutPower(3)
+		a.kept(t, d.openAll(6))
+		require.NoError(t, d.stop())
+		require.NoError(t, vfsAbsent(d.mem, journalFile+".failed-1"))
+	})
+}
+
+// vfsPresent returns an error if the file of the data directory is not there.
+func vfsPresent(m *memfs.FS, name string) error {
+	_, err := m.Stat("data/" + name)
+	return err
+}
+
+// TestF10_FailuresOfManyLogsOverTimeLoseNothing has the syncs of random logs fail, and now and then what is written when that
+// happens, and cuts the power at any moment.
+func TestF10_FailuresOfManyLogsOverTimeLoseNothing(t *testing.T) {
+	aside, gaveUp := int64(0), 0
+	for seed := range uint64(12) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 9))
+			d := journaledDisk(t, 64<<10)
+			logs := d.openAll(8)
+			var mu sync.Mutex
+			broken := map[string]bool{}
+			calls, killAt := 0, 50+rng.IntN(400)
+			if seed < 5 { // or at the end
+				killAt = math.MaxInt
+			}
+			d.faults.SetInjector(func(op faultfs.Op) faultfs.Fault {
+				if !op.Kind.IsWrite() {
+					return faultfs.Fault{}
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if calls++; calls > killAt {
+					return faultfs.Fault{Err: memfs.ErrKilled}
+				}
+				if op.Kind == faultfs.OpSync && broken[op.Name] || seed%4 == 0 && strings.Contains(op.Name, "journal.failed") {
+					return faultfs.Fault{Err: errDevice, Drop: true}
+				}
+				return faultfs.Fault{}
+			})
+			a := acknowledged{}
+			for i := range 6 {
+				a.produce(t, logs, 30, fmt.Sprint(i))
+				mu.Lock()
+				broken[fmt.Sprintf("data/orders-%d/%020d.log", rng.IntN(8), 0)] = true
+				mu.Unlock()
+			}
+			synctest.Wait() // nothing is being settled
+			stats := d.flusher.Stats()
+			aside += stats.JournalAside
+			if stats.JournalGivenUp {
+				gaveUp++
+			}
+			d.cutPower(seed)
+			a.kept(t, d.openAll(8))
+			require.NoError(t, d.stop())
+		})
+	}
+	require.Positive(t, aside)
+	require.Positive(t, gaveUp, "where the device takes nothing at all")
+}
+
+func TestF10_AFullDiskKeepsASideUntilThereIsRoomForWhatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := journaledDisk(t, 64<<10)
+		logs := d.openAll(4)
+		var full atomic.Bool
+		full.Store(true)
+		d.faults.SetInjector(faultfs.First(
+			faultfs.FailMatching(faultfs.OpSync, "data/orders-2/*.log", errDevice),
+			faultfs.When(func(op faultfs.Op) bool {
+				return full.Load() && strings.Contains(op.Name, "journal.failed") && op.Kind.IsWrite()
+			},
+				faultfs.Always(faultfs.Fault{Err: syscall.ENOSPC})),
+		))
+		a := acknowledged{}
+		a.produce(t, logs, 400, "a")
+		synctest.Wait()
+		require.True(t, d.flusher.journal.full.Load(), "no side is free")
+		require.False(t, d.flusher.Stats().JournalGivenUp)
+		require.Zero(t, d.flusher.Stats().JournalAside)
+		full.Store(false)
+		<-time.After(2 * syncRetryDelay) // of the bubble
+		synctest.Wait()
+		require.False(t, d.flusher.journal.full.Load())
+		require.Positive(t, d.flusher.Stats().JournalAside)
+		rounds := d.flusher.Stats().JournalRounds
+		a.produce(t, logs, 5, "b")
+		require.Greater(t, d.flusher.Stats().JournalRounds, rounds)
+		require.Len(t, a[0], 405)
+		d.mem.Kill()
+		_ = d.stop() // fails: the disk is gone
+		d.mem = d.mem.Crash(memfs.CrashOptions{Seed: 1, KeepUnsynced: 0.5, Torn: true})
+		d.clean = false
+		d.boot()
+		a.kept(t, d.openAll(4))
+		require.NoError(t, d.stop())
+	})
+}
+
+func TestF10_TheJournalEndsWhenTooMuchOfItWouldBeSetAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := journaledDisk(t, 64<<10)
+		logs := d.openAll(3)
+		d.flusher.journal.files = setAsideFiles
+		var failures []error
+		d.flusher.journal.options.Failed = func(err error) { failures = append(failures, err) }
+		d.faults.SetInjector(faultfs.FailMatching(faultfs.OpSync, "data/orders-2/*.log", errDevice))
+		a := acknowledged{}
+		a.produce(t, logs, 300, "a")
+		synctest.Wait()
+		require.True(t, d.flusher.Stats().JournalGivenUp)
+		require.Len(t, a[0], 300)
+		require.Len(t, failures, 1)
+		require.ErrorIs(t, failures[0], journal.ErrTooMuch)
+		require.ErrorIs(t, failures[0], errDevice)
+		d.cutPower(4)
+		a.kept(t, d.openAll(3))
+		require.NoError(t, d.stop())
+	})
 }
 
 func TestALogMayBeDeletedWhileTheJournalHoldsSomethingOfIt(t *testing.T) {

@@ -11,6 +11,7 @@
 // Restoring them is idempotent, so it may be repeated any number of times.
 //
 // The file has two sides. Rounds are added to one until it is full, then to the other, which is free if everything in
-// it has meanwhile been synced in the logs' own files ([Writer.Free]). A data directory that was closed cleanly has no
-// journal.
+// it has meanwhile been synced in the logs' own files ([Writer.Free]). What it holds of a log that cannot be synced any
+// more is copied to a file of its own first ([Writer.SetAside]), which Replay restores too. A data directory that was
+// closed cleanly has no journal.
 package journal

@@ -9,6 +9,9 @@ import (
 // caller syncs the logs themselves.
 var ErrFull = errors.New("both sides of the journal are in use")
 
+// ErrTooMuch says that the records of a side that are to be set aside are more than the caller allows.
+var ErrTooMuch = errors.New("too many records to set aside")
+
 // CorruptError says that a journal is damaged in a way that no crash explains: in a part that was synced, which may be
 // the only copy of some acknowledged records. The file is left unchanged.
 type CorruptError struct {

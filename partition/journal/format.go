@@ -48,6 +48,8 @@ import (
 // sequences follow each other. Where one is not there in whole the side ends: a round is begun only when the one before it is
 // durable, so no later one can be there, and one that is says that the file was damaged.
 //
+// A file of records that were set aside is such a file with a single side, written at once. It ends where its side does.
+//
 // Records are bytes of clients, which may look like anything, a round included. No client knows which generations there are.
 const (
 	fileMagic   = "TMJOURNL"

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"strings"
 
 	"github.com/tidemark-io/tidemark/batch"
 	"github.com/tidemark-io/tidemark/vfs"
@@ -12,8 +13,10 @@ import (
 // Inspection is what one journal of a data directory holds.
 type Inspection struct {
 	Name string // of the file, in the data directory
-	// Waits says that it is not the one in use: a full disk kept it from being restored completely.
+	// Waits says that it is not the one in use: a full disk, or a file that the disk failed, kept it from being restored completely.
 	Waits bool
+	// Failed says that it is what [Writer.SetAside] wrote: records of logs that failed while a server was using them.
+	Failed bool
 	// Held is what it holds, for each segment of a partition, in the order in which rounds first name them. For a
 	// waiting journal it is what may still need to be restored.
 	Held []Held
@@ -30,17 +33,17 @@ type Held struct {
 	First, Next int64
 }
 
-// Inspect reads the journals of a data directory, the waiting ones first and then the one in use, and changes nothing.
+// Inspect reads the journals of a data directory in the order in which [Replay] restores them, the one in use last, and
+// changes nothing.
 // For a directory without any it returns nothing. Errors are those of the file system.
 func Inspect(fsys vfs.FS, dir string) ([]Inspection, error) {
-	names, _, err := waiting(fsys, dir)
+	names, err := others(fsys, dir)
 	if err != nil {
 		return nil, err
 	}
-	waits := len(names)
 	var all []Inspection
-	for i, name := range append(names, FileName) {
-		found, err := inspectFile(fsys, dir, name, i < waits)
+	for _, name := range append(names, FileName) {
+		found, err := inspectFile(fsys, dir, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -52,8 +55,8 @@ func Inspect(fsys vfs.FS, dir string) ([]Inspection, error) {
 	return all, nil
 }
 
-func inspectFile(fsys vfs.FS, dir, name string, waits bool) (Inspection, error) {
-	found := Inspection{Name: name, Waits: waits}
+func inspectFile(fsys vfs.FS, dir, name string) (Inspection, error) {
+	found := Inspection{Name: name, Waits: waits(name), Failed: strings.HasPrefix(name, failedPrefix)}
 	file, err := fsys.Open(path.Join(dir, name), vfs.ReadOnly)
 	if err != nil {
 		return found, err

@@ -62,8 +62,8 @@ type Replayed struct {
 	// Damaged is the damage in a journal that was salvaged: what followed it may be lost. Otherwise it is nil.
 	Damaged *CorruptError
 
-	// Lacking are the files that could not be written for lack of space. The journals that hold records of them are
-	// kept, and the next Replay tries again. Nobody may write to the files until then.
+	// Lacking are the files that could not be restored, for lack of space or because the device fails them. The journals
+	// that hold records of them are kept, and the next Replay tries again. Nobody may write to the files until then.
 	Lacking []Lacking
 
 	// Unknown is how many partitions Find did not know, in journals that are kept for them. It is 0 without
@@ -71,11 +71,18 @@ type Replayed struct {
 	Unknown int
 }
 
-// Lacking is a file that is incomplete for lack of space.
+// Lacking is a file that is not known to be complete.
 type Lacking struct {
 	File string
-	Err  error // matches vfs.IsNoSpace
+	Err  error // matches vfs.IsNoSpace if there was no space
 }
+
+// sourceError is a failure to read the journal, as opposed to a log's file.
+type sourceError struct{ err error }
+
+func (e *sourceError) Error() string { return e.err.Error() }
+
+func (e *sourceError) Unwrap() error { return e.err }
 
 // add adds the outcome of a later journal.
 func (d *Replayed) add(other Replayed) {
@@ -90,8 +97,8 @@ func (d *Replayed) add(other Replayed) {
 // removes the journal, or renames it if a file was left alone. No log of which it holds anything may be open. Without a
 // journal it does nothing. It blocks on the device; after a failure or an interruption it may be called again.
 //
-// A full disk affects only the files that would have to grow, see [Replayed].Lacking. The journal is then renamed, and
-// waits beside the next one. It records which partitions wait, and nothing of it is restored to others again: they are
+// A full disk affects only the files that would have to grow, and a device that fails one file affects only that one,
+// see [Replayed].Lacking. The journal is then renamed, and waits beside the next one. It records which partitions wait, and nothing of it is restored to others again: they are
 // served, and their segments may be rewritten. If that note is missing or damaged, only what a log has lost behind its
 // last batch is restored.
 //
@@ -101,26 +108,41 @@ func (d *Replayed) add(other Replayed) {
 //
 // Errors: [*CorruptError] and [*VersionError] of the journal, and those of the file system.
 func Replay(o ReplayOptions) (Replayed, error) {
-	names, last, err := waiting(o.FS, o.Dir)
+	names, next, err := waiting(o.FS, o.Dir)
 	if err != nil {
 		return Replayed{}, err
 	}
 	if !o.Waiting {
-		names = append(names, FileName) // the newest
-	}
-	var all Replayed
-	for _, name := range names {
-		done, err := replayFile(o, name, last+1)
+		failed, _, err := setAside(o.FS, o.Dir)
 		if err != nil {
 			return Replayed{}, err
+		}
+		if err := removeTemporary(o.FS, o.Dir); err != nil {
+			return Replayed{}, err
+		}
+		names = append(append(names, failed...), FileName) // the newest last
+	}
+	var all Replayed
+	lacking := map[string]error{} // the files that an older journal has something of that could not be restored
+	for _, name := range names {
+		if !waits(name) {
+			next++ // its number if it has to wait
+		}
+		done, err := replayFile(o, name, next, lacking)
+		if err != nil {
+			return Replayed{}, err
+		}
+		for _, l := range done.Lacking {
+			lacking[l.File] = l.Err
 		}
 		all.add(done)
 	}
 	return all, nil
 }
 
-// replayFile is Replay of one journal. If it is the one in use and has to wait, it gets the number next.
-func replayFile(o ReplayOptions, name string, next int) (Replayed, error) {
+// replayFile is Replay of one journal. If it has to wait and does not yet, it gets the number next. What it has of files that lack
+// something older waits with that.
+func replayFile(o ReplayOptions, name string, next int, lacking map[string]error) (Replayed, error) {
 	whole := path.Join(o.Dir, name)
 	file, err := o.FS.Open(whole, vfs.ReadOnly)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -144,10 +166,10 @@ func replayFile(o ReplayOptions, name string, next int) (Replayed, error) {
 		}
 		r.left = true
 	}
-	if err := r.restrict(name != FileName); err != nil {
+	if err := r.restrict(waits(name)); err != nil {
 		return Replayed{}, err
 	}
-	if err := r.putBack(); err != nil {
+	if err := r.putBack(lacking); err != nil {
 		return Replayed{}, err
 	}
 	if len(r.done.Lacking) > 0 && r.done.Unknown == 0 {
@@ -157,7 +179,7 @@ func replayFile(o ReplayOptions, name string, next int) (Replayed, error) {
 	}
 	switch {
 	case r.done.Unknown > 0:
-	case len(r.done.Lacking) > 0 && name != FileName: // it waits already
+	case len(r.done.Lacking) > 0 && waits(name): // it waits already
 	case len(r.done.Lacking) > 0:
 		err = errors.Join(o.FS.Rename(whole, path.Join(o.Dir, waitingPrefix+strconv.Itoa(next))), o.FS.SyncDir(o.Dir))
 	case r.left:
@@ -168,16 +190,36 @@ func replayFile(o ReplayOptions, name string, next int) (Replayed, error) {
 	return r.done, err
 }
 
-// waitingPrefix and a number are the name of a journal that waits for space, leftPrefix and a number of one that is kept, at
-// which no start looks.
+// waitingPrefix and a number are the name of a journal that waits for space, failedPrefix and a number of the records of logs that
+// failed, and leftPrefix and a number of a journal that is kept, at which no start looks.
 const (
 	waitingPrefix = FileName + ".waiting-"
+	failedPrefix  = FileName + ".failed-"
 	leftPrefix    = FileName + ".left-"
 )
+
+// waits reports whether a journal waits for space, by its name.
+func waits(name string) bool { return strings.HasPrefix(name, waitingPrefix) }
 
 // waiting returns the names of the journals that wait, in the order in which they were written, and the number of the last.
 func waiting(fsys vfs.FS, dir string) (names []string, last int, err error) {
 	return numbered(fsys, dir, waitingPrefix)
+}
+
+// setAside returns the names of the files with records of logs that failed, in the order in which they were written, and the
+// number of the last.
+func setAside(fsys vfs.FS, dir string) (names []string, last int, err error) {
+	return numbered(fsys, dir, failedPrefix)
+}
+
+// others returns the names of the journals beside the one in use that Replay restores, in its order.
+func others(fsys vfs.FS, dir string) ([]string, error) {
+	names, _, err := waiting(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	failed, _, err := setAside(fsys, dir)
+	return append(names, failed...), err
 }
 
 // Left returns the names of the journals of a data directory that are kept because they were not restored completely,
@@ -222,9 +264,9 @@ func putAside(fsys vfs.FS, dir, journal string) (string, error) {
 	}
 }
 
-// Exists reports whether a data directory has a journal, current or waiting.
+// Exists reports whether a data directory has a journal: the one in use, one that waits, or records that were set aside.
 func Exists(fsys vfs.FS, dir string) (bool, error) {
-	names, _, err := waiting(fsys, dir)
+	names, err := others(fsys, dir)
 	if err != nil || len(names) > 0 {
 		return len(names) > 0, err
 	}
@@ -235,12 +277,26 @@ func Exists(fsys vfs.FS, dir string) (bool, error) {
 	return err == nil, err
 }
 
-// Remove removes the journal of a data directory, and those that wait, durably. Without one it does nothing. The caller knows
-// that all logs are synced.
+// Remove removes the journal of a data directory, those that wait and what was set aside, durably. Without any it does
+// nothing. The caller knows that all logs are synced.
 func Remove(fsys vfs.FS, dir string) error {
-	names, _, err := waiting(fsys, dir)
+	names, err := others(fsys, dir)
 	for _, name := range append(names, FileName) {
 		err = errors.Join(err, remove(fsys, dir, name))
+	}
+	return errors.Join(err, removeTemporary(fsys, dir))
+}
+
+// removeTemporary removes what a crash left of setting records aside: the journal has them.
+func removeTemporary(fsys vfs.FS, dir string) error {
+	entries, err := fsys.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), failedPrefix) && strings.HasSuffix(e.Name(), vfs.TempSuffix) {
+			err = errors.Join(err, remove(fsys, dir, e.Name()))
+		}
 	}
 	return err
 }
@@ -305,14 +361,20 @@ func (r *replay) note(e located) error {
 	return nil
 }
 
-// putBack restores all files, several at a time.
-func (r *replay) putBack() error {
+// putBack restores all files but those that lack something already, several at a time.
+func (r *replay) putBack(lacking map[string]error) error {
 	errs := make([]error, len(r.targets))
 	_ = parallel.Each(context.Background(), len(r.targets), max(r.Workers, 1), func(i int) {
-		if errs[i] = r.restore(r.targets[i]); vfs.IsNoSpace(errs[i]) {
-			r.lack(r.targets[i], errs[i])
-			errs[i] = nil
+		err, lacks := lacking[r.targets[i].file]
+		if !lacks {
+			err = r.restore(r.targets[i])
 		}
+		var source *sourceError
+		if err != nil && !errors.As(err, &source) {
+			r.lack(r.targets[i], err)
+			err = nil
+		}
+		errs[i] = err
 	})
 	return errors.Join(errs...)
 }
@@ -411,7 +473,7 @@ func (r *replay) restorePiece(file vfs.File, e located, next int64, front *walk)
 	}
 	want, err := r.reader.bytes(e.at, int(e.length))
 	if err != nil {
-		return 0, "", err
+		return 0, "", &sourceError{err}
 	}
 	have := make([]byte, min(e.length, info.Size()-e.Position))
 	if _, err := file.ReadAt(have, e.Position); err != nil && err != io.EOF {

@@ -68,15 +68,15 @@ func keysSum(keys []Key) uint32 {
 	return crc32.Checksum(b, castagnoli)
 }
 
-// restrict leaves out what does not wait, if the journal says what does. waits says that the file's name is that of one that does.
-func (r *replay) restrict(waits bool) error {
+// restrict leaves out what does not wait, if the journal says what does. waiting says that the file's name is that of one that does.
+func (r *replay) restrict(waiting bool) error {
 	sector, err := r.reader.bytes(0, sectorSize)
 	if err != nil {
 		return err
 	}
 	marks, ok := waitingMarksOf(sector)
 	ok = ok && marks.keys == keysSum(r.keys)
-	r.doubt = waits && !ok
+	r.doubt = waiting && !ok
 	if ok {
 		r.left = r.left || marks.left
 		var lacking []*target

@@ -171,3 +171,24 @@ func TestAJournalStaysAsItIsWhileSomeOfItsPartitionsAreUnknown(t *testing.T) {
 	_, err = m.Stat(file)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
+
+// TestAFileThatTheDeviceFailsWaitsAndNoOther fails each call that is made of one file.
+func TestAFileThatTheDeviceFailsWaitsAndNoOther(t *testing.T) {
+	for _, kind := range []faultfs.Kind{faultfs.OpOpen, faultfs.OpFileStat, faultfs.OpReadAt, faultfs.OpWriteAt, faultfs.OpSync, faultfs.OpClose} {
+		m := newFS(t)
+		durable(t, m, 0, 1)
+		addRound(t, newWriter(t, m), piece(0, 0, "fails"), piece(1, 0, "fine"))
+		write(t, m, recordFile(0), "fa")
+		done, err := journal.Replay(options(faultfs.New(m, faultfs.FailMatching(kind, recordFile(0), syscall.EIO))))
+		require.NoError(t, err)
+		require.Len(t, done.Lacking, 1, kind)
+		require.Equal(t, recordFile(0), done.Lacking[0].File)
+		require.ErrorIs(t, done.Lacking[0].Err, syscall.EIO)
+		require.Equal(t, "fine", read(t, m.CrashClean(), recordFile(1)))
+		done, err = journal.Replay(options(m))
+		require.NoError(t, err)
+		require.Empty(t, done.Lacking)
+		require.Equal(t, "fails", read(t, m.CrashClean(), recordFile(0)))
+		require.NotContains(t, names(t, m), journal.FileName+".waiting-1")
+	}
+}

@@ -30,7 +30,8 @@ type Options struct {
 	Generation uint64
 }
 
-// Writer adds rounds to a journal. One goroutine at a time uses it, except that any may call [Writer.Free].
+// Writer adds rounds to a journal. One goroutine at a time uses it, except that any may call [Writer.Free] and, for a side
+// that takes no rounds, [Writer.SetAside].
 //
 // The file is created with the first round. It must not exist before: [Replay] and [Remove] ensure that.
 type Writer struct {
@@ -46,7 +47,15 @@ type Writer struct {
 	sequence   uint32   // of the next round
 	round      []byte   // room for the header, then entries
 	used       [2]atomic.Bool
+	holds      [2]sideRounds
 	failed     error
+}
+
+// sideRounds are the rounds of one side that are durable.
+type sideRounds struct {
+	generation uint64
+	rounds     uint32
+	end        int64 // where in the side the next one would begin
 }
 
 // NewWriter returns a writer. It does no I/O.
@@ -124,6 +133,7 @@ func (w *Writer) turn() error {
 	}
 	w.begun, w.side, w.end, w.sequence = true, 1-w.side, 0, 0
 	w.generation++
+	w.holds[w.side] = sideRounds{generation: w.generation}
 	w.used[w.side].Store(true)
 	return nil
 }
@@ -170,6 +180,7 @@ func (w *Writer) Commit() error {
 	}
 	w.end += int64(len(round))
 	w.sequence++
+	w.holds[w.side] = sideRounds{generation: w.generation, rounds: w.sequence, end: w.end}
 	w.round = round[:roundHeaderSize]
 	if cap(round) > keptRound {
 		w.round = nil

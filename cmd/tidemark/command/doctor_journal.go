@@ -33,7 +33,7 @@ func examineJournal(ctx context.Context, dataDir string) []finding {
 		case j.Problem != nil:
 			found = append(found, fail(check, "%v; a start restores what precedes the damage", j.Problem))
 		case j.Waits:
-			found = append(found, fail(check, "%s waits for space: free some, and start the server", j.File))
+			found = append(found, fail(check, "%s waits for its partitions' files: free some space if there is none, and start the server", j.File))
 		}
 	}
 	if len(left) > 0 && !data.StoppedCleanly() {

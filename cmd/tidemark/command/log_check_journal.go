@@ -59,8 +59,11 @@ func (k *checkRun) journals(data *node.StoppedDir, left []string) {
 			result.Problems = append(result.Problems, fmt.Sprintf("%v; a start restores what precedes the damage. Records acknowledged "+
 				"just before the stop may be lost", found.Problem))
 		case found.Waits:
-			result.Problems = append(result.Problems, "a full disk kept it from being replayed, and its partitions are offline until it is: "+
-				"free some space, and start the server")
+			result.Problems = append(result.Problems, "a full or failing disk kept it from being replayed, and its partitions are offline until "+
+				"it is: free some space if there is none, and start the server")
+		}
+		if found.Failed && !data.StoppedCleanly() {
+			result.Notes = append(result.Notes, "its partitions failed while the server ran, and nothing else may have these records; a start restores them")
 		}
 		if last && !data.StoppedCleanly() {
 			result.Problems = append(result.Problems, left...)

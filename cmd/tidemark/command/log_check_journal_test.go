@@ -86,7 +86,7 @@ func TestU08_ACheckTellsWhatTheJournalHoldsAndThatItIsDamaged(t *testing.T) {
 	flipAt(t, file+".waiting-1", 512+30)
 	got = tidemark(t, "", "log", "check", dataDir)
 	require.Contains(t, got.Out, file+".waiting-1  NOT OK  ")
-	require.Contains(t, got.Out, "  problem: a full disk kept it from being replayed")
+	require.Contains(t, got.Out, "  problem: a full or failing disk kept it from being replayed")
 }
 
 func TestACheckOfADirectoryInUseSaysSo(t *testing.T) {
