@@ -46,9 +46,11 @@ func (n *Node) openPartitions(ctx context.Context) error {
 // openEngine creates what all logs share. It opens nothing on disk.
 func (n *Node) openEngine() {
 	c := n.config
+	n.topics = observe.NewTopics(n.reg, n.partitions.all)
+	n.show(func(s *shown) { s.topics = n.topics })
 	n.env = kafkalog.NewEnv(kafkalog.EnvOptions{
-		FS: c.FS, Now: c.Now, Events: n.traces.KafkaLogs(n.keepsAside(observe.KafkaLogs(n.reg, n.log))), MaxOpenFiles: c.MaxOpenFiles,
-		Volume: c.DataDir,
+		FS: c.FS, Now: c.Now, Events: n.traces.KafkaLogs(n.keepsAside(observe.KafkaLogs(n.reg, n.log, n.topics))),
+		MaxOpenFiles: c.MaxOpenFiles, Volume: c.DataDir,
 	})
 	n.flusher = partition.NewFlusher(partition.FlusherOptions{
 		Workers: c.SyncWorkers, MaxUnsyncedBytes: c.MaxUnsyncedBytes, Now: c.Now, Journal: n.journalOptions(),
@@ -60,8 +62,6 @@ func (n *Node) openEngine() {
 	n.followProducerExpiry()
 	n.checkpoints = n.newCheckpoints()
 	n.openSpace()
-	n.topics = observe.NewTopics(n.reg, n.partitions.all)
-	n.show(func(s *shown) { s.topics = n.topics })
 	n.logEvents = n.traces.Partitions(observe.Partitions(n.reg, n.log, n.topics))
 	observe.Hosting(n.reg, n.partitions.hosting)
 	observe.Flusher(n.reg, n.flusher.Stats)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -41,7 +42,13 @@ func TestF44_RecordsFromTheFutureAreRefusedOrToldOfAndGoBySize(t *testing.T) {
 	require.Eventually(t, func() bool { return len(linesWith(log.String(), "dir=data/lenient-0")) > 0 }, patience, 5*time.Millisecond,
 		"the log names the partition")
 	require.NotEqual(t, "tidemark_kafkalog_future_timestamps_total 0\n", metric(t, m, "tidemark_kafkalog_future_timestamps_total"))
+	require.Regexp(t, `^tidemark_partition_future_timestamps_total\{partition="0",topic="lenient"\} [1-9]`,
+		metric(t, m, "tidemark_partition_future_timestamps_total"), "so does a metric, and only that one")
 	require.Equal(t, int64(0), start(t, c, "lenient"), "by time nothing goes")
 	require.NoError(t, alter(t, c, "lenient", map[string]string{"retention.bytes": "1000000"}))
 	require.Eventually(t, func() bool { return start(t, c, "lenient") > int64(len(future)) }, patience, 5*time.Millisecond, "by size it does")
+	deleted, err := kadm.NewClient(c).DeleteTopics(within(t), "lenient")
+	require.NoError(t, err)
+	require.NoError(t, deleted.Error())
+	require.Eventually(t, func() bool { return metric(t, m, "tidemark_partition_future_timestamps_total") == "" }, patience, 5*time.Millisecond)
 }

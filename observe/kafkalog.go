@@ -28,14 +28,14 @@ func newKafkaLogMetrics(registry prometheus.Registerer) kafkaLogMetrics {
 		retired:      f.counters("segments_retired_total", "Segments that left their log, by reason.", "reason"),
 		retiredBytes: f.counters("segments_retired_bytes_total", "Bytes of the segments that left their log, by reason.", "reason"),
 		rollFlush:    f.histogram("roll_flush_duration_seconds", "Time to make a sealed segment durable in the background.", syncBuckets),
-		future:       f.counter("future_timestamps_total", "Times that retention by age kept a segment because a record's timestamp is in the future. The server's log names it."),
+		future:       f.counter("future_timestamps_total", "Times that retention by age kept a segment because a record's timestamp is in the future, over all partitions. tidemark_partition_future_timestamps_total and the server's log name them."),
 		failed:       f.counter("logs_failed_total", "Logs that stopped accepting appends because their disk failed."),
 		closeFailed:  f.counter("close_failures_total", "Logs that could not be closed cleanly; the next start repairs them."),
 	}
 }
 
-// KafkaLogs observes the logs on local disk.
-func KafkaLogs(registry prometheus.Registerer, log *slog.Logger) kafkalog.Events {
+// KafkaLogs observes the logs on local disk. What is told of a partition by its name goes to topics.
+func KafkaLogs(registry prometheus.Registerer, log *slog.Logger, topics *Topics) kafkalog.Events {
 	m := newKafkaLogMetrics(registry)
 	return kafkalog.Events{
 		PartialBatch: func(e kafkalog.PartialBatchEvent) {
@@ -82,6 +82,7 @@ func KafkaLogs(registry prometheus.Registerer, log *slog.Logger) kafkalog.Events
 		},
 		FutureTimestamp: func(e kafkalog.FutureTimestampEvent) {
 			m.future.Inc()
+			topics.ahead.add(e.Dir)
 			log.Warn("retention by age keeps a segment because a record's timestamp is in the future", "dir", e.Dir,
 				"base", e.Base, "timestamp_ms", e.Timestamp, "now_ms", e.Now)
 		},

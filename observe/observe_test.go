@@ -9,6 +9,7 @@ import (
 	"net"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -125,7 +126,7 @@ func fire(t *testing.T, events any) {
 
 func TestEveryEventOfEveryRoomIsObserved(t *testing.T) {
 	r := newRig()
-	fire(t, KafkaLogs(r.registry, r.log))
+	fire(t, KafkaLogs(r.registry, r.log, &Topics{}))
 	fire(t, Partitions(r.registry, r.log, NewTopics(r.registry, nothing)))
 	fire(t, Broker(r.registry, r.log))
 	fire(t, Meta(r.registry, r.log))
@@ -155,6 +156,15 @@ func TestWhatBecomesOfBatchesIsCounted(t *testing.T) {
 
 // logs opens an empty log of each topic on a disk in memory.
 func logs(t *testing.T, topics ...string) []*partition.Log {
+	var dirs []string
+	for _, topic := range topics {
+		dirs = append(dirs, topic+"-0")
+	}
+	return logsIn(t, dirs...)
+}
+
+// logsIn opens an empty log in each directory of a disk in memory, whose name says of which partition.
+func logsIn(t *testing.T, dirs ...string) []*partition.Log {
 	t.Helper()
 	env := kafkalog.NewEnv(kafkalog.EnvOptions{FS: memfs.New()})
 	flusher := partition.NewFlusher(partition.FlusherOptions{})
@@ -165,9 +175,13 @@ func logs(t *testing.T, topics ...string) []*partition.Log {
 		require.NoError(t, env.Close())
 	})
 	var open []*partition.Log
-	for _, topic := range topics {
+	for _, dir := range dirs {
+		at := strings.LastIndexByte(dir, '-')
+		index, err := strconv.Atoi(dir[at+1:])
+		require.NoError(t, err)
 		l, err := partition.Open(partition.Options{
-			Env: env, Flusher: flusher, Maintainer: maintainer, Dir: topic + "-0", Topic: topic, Config: topicconfig.Default(),
+			Env: env, Flusher: flusher, Maintainer: maintainer, Dir: dir, Topic: dir[:at], Index: int32(index),
+			Config: topicconfig.Default(),
 		})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, l.Close()) })
@@ -226,14 +240,56 @@ func TestRequestsAreCountedByAPI(t *testing.T) {
 	}, r.samples(t))
 }
 
-func TestF44_ARecordFromTheFutureIsWarnedAboutAndNamed(t *testing.T) {
+func TestF44_ARecordFromTheFutureIsWarnedAboutAndItsPartitionHasASeries(t *testing.T) {
 	r := newRig()
-	KafkaLogs(r.registry, r.log).FutureTimestamp(kafkalog.FutureTimestampEvent{Dir: "data/orders-3", Timestamp: 9, Now: 1})
-	require.Equal(t, map[string]float64{
-		`tidemark_kafkalog_future_timestamps_total`: 1,
-	}, r.samples(t))
+	var hosted []*partition.Log
+	topics := NewTopics(r.registry, func() iter.Seq[*partition.Log] { return slices.Values(hosted) })
+	logs, removed := KafkaLogs(r.registry, r.log, topics), Partitions(r.registry, r.log, topics).Removed
+	from := func(dir string) { logs.FutureTimestamp(kafkalog.FutureTimestampEvent{Dir: dir, Timestamp: 9, Now: 1}) }
+	named := func() map[string]float64 {
+		samples := r.samples(t)
+		for name := range samples {
+			if !strings.Contains(name, "future_timestamps") {
+				delete(samples, name)
+			}
+		}
+		return samples
+	}
+	hosted = logsIn(t, "orders-3", "orders-3-0", "orders-4")
+	from("orders-3")
+	from("orders-3")
+	from("orders-3-0")
 	require.Contains(t, r.lines.String(), "level=WARN")
-	require.Contains(t, r.lines.String(), "dir=data/orders-3")
+	require.Contains(t, r.lines.String(), "dir=orders-3 ")
+	require.Equal(t, map[string]float64{
+		`tidemark_kafkalog_future_timestamps_total`:                                  3,
+		`tidemark_partition_future_timestamps_total{partition="3",topic="orders"}`:   2,
+		`tidemark_partition_future_timestamps_total{partition="0",topic="orders-3"}`: 1,
+	}, named())
+
+	removed(partition.Removed{Topic: "orders", Partition: 3})
+	require.NotContains(t, named(), `tidemark_partition_future_timestamps_total{partition="3",topic="orders"}`,
+		"another topic of that name is another one")
+	from("orders-3")
+	hosted = hosted[1:2]
+	require.Len(t, named(), 2)
+	hosted = nil
+	require.Equal(t, map[string]float64{`tidemark_kafkalog_future_timestamps_total`: 4}, named(), "with the topic the series goes")
+	require.Empty(t, topics.ahead.counts())
+
+	var dirs []string
+	for i := range 2 * futurePartitions {
+		dirs = append(dirs, fmt.Sprintf("many-%d", i))
+		from(dirs[i])
+		from(dirs[i])
+	}
+	hosted = logsIn(t, dirs...)
+	require.Len(t, named(), 1+futurePartitions, "whatever there is")
+	require.EqualValues(t, 4+4*futurePartitions, named()[`tidemark_kafkalog_future_timestamps_total`])
+	for _, l := range hosted {
+		removed(partition.Removed{Topic: l.Topic(), Partition: l.Index()})
+	}
+	require.Len(t, named(), 1)
 }
 
 func TestAFailedDiskIsAnErrorThatNamesThePartition(t *testing.T) {

@@ -95,6 +95,8 @@ func Flusher(registry prometheus.Registerer, stats func() partition.FlusherStats
 		func() float64 { return float64(stats().JournalRounds) })
 	f.counterFunc("journal_bytes_total", "Bytes of records that went into the shared journal.",
 		func() float64 { return float64(stats().JournalBytes) })
+	f.gaugeFunc("journal_set_aside_bytes", "Bytes of the files with records that the shared journal held of partitions that failed. The next start restores them.",
+		func() float64 { return float64(stats().JournalAside) })
 	f.gaugeFunc("journal_given_up", "1 if the shared journal could not be written, so that each log is synced on its own until the next start.",
 		func() float64 {
 			if stats().JournalGivenUp {

@@ -49,8 +49,9 @@ func Reference() []Metric {
 	noLogs := func() iter.Seq[*partition.Log] { return func(func(*partition.Log) bool) {} }
 	NewNode(l, "")
 	Disk(l, func() DiskState { return DiskState{} })
-	KafkaLogs(l, quiet)
-	Partitions(l, quiet, NewTopics(l, noLogs))
+	topics := NewTopics(l, noLogs)
+	KafkaLogs(l, quiet, topics)
+	Partitions(l, quiet, topics)
 	Hosting(l, func() HostingState { return HostingState{} })
 	Groups(l, new(DetailVar), func() []GroupState { return nil })
 	Flusher(l, func() partition.FlusherStats { return partition.FlusherStats{} })

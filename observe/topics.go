@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"fmt"
 	"iter"
 	"strconv"
 	"sync"
@@ -11,14 +12,15 @@ import (
 	"github.com/tidemark-io/tidemark/partition"
 )
 
-// Topics observes what is written to each topic, and where each log starts and ends. It asks for the existing topics at
-// each scrape, so deleted ones are no longer exported.
+// Topics observes what is written to each topic, where each log starts and ends, and which partitions have records from the
+// future. It asks for the existing topics at each scrape, so deleted ones are no longer exported.
 type Topics struct {
 	hosted func() iter.Seq[*partition.Log]
 	known  sync.Map // topic -> *topicCounter
+	ahead  futureCounters
 
 	batches, records, bytes *prometheus.Desc // by topic
-	start, hw, size         *prometheus.Desc // by topic and partition
+	start, hw, size, future *prometheus.Desc // by topic and partition
 }
 
 // topicCounter is what was written to a topic since this process first heard of it.
@@ -37,6 +39,8 @@ func NewTopics(registry prometheus.Registerer, hosted func() iter.Seq[*partition
 		hw: f.describe(Gauge, "high_watermark", "Offset below which everything is durable and visible. Grows with the partitions.",
 			"topic", "partition"),
 		size: f.describe(Gauge, "size_bytes", "Bytes of the record files. Grows with the partitions.", "topic", "partition"),
+		future: f.describe(Counter, "future_timestamps_total", fmt.Sprintf("Times that retention by age kept a segment of the partition because a record's timestamp is in the future. Only of partitions with such records, and of no more than %d.", futurePartitions),
+			"topic", "partition"),
 	}
 	registry.MustRegister(t)
 	return t
@@ -68,11 +72,14 @@ func (t *Topics) add(e partition.Appended) {
 }
 
 // forget drops the series of a deleted topic. An append in flight may bring them back; the next scrape drops them for good.
-func (t *Topics) forget(topic string) { t.known.Delete(topic) }
+func (t *Topics) forget(topic string) {
+	t.known.Delete(topic)
+	t.ahead.forget(topic)
+}
 
 // Describe implements prometheus.Collector.
 func (t *Topics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{t.batches, t.records, t.bytes, t.start, t.hw, t.size} {
+	for _, d := range []*prometheus.Desc{t.batches, t.records, t.bytes, t.start, t.hw, t.size, t.future} {
 		out <- d
 	}
 }
@@ -82,14 +89,23 @@ func (t *Topics) Collect(out chan<- prometheus.Metric) {
 	send := func(d *prometheus.Desc, kind prometheus.ValueType, v int64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, kind, float64(v), labels...)
 	}
-	live := map[string]bool{}
+	live, ahead := map[string]bool{}, t.ahead.counts()
 	for l := range t.hosted() {
 		live[l.Topic()] = true
 		at, index := l.Offsets(), strconv.Itoa(int(l.Index()))
 		send(t.start, prometheus.GaugeValue, at.LogStart, l.Topic(), index)
 		send(t.hw, prometheus.GaugeValue, at.HighWatermark, l.Topic(), index)
 		send(t.size, prometheus.GaugeValue, l.Size(), l.Topic(), index)
+		if len(ahead) == 0 {
+			continue
+		}
+		dir := l.Dir()
+		if times := ahead[dir]; times > 0 {
+			send(t.future, prometheus.CounterValue, times, l.Topic(), index)
+			delete(ahead, dir)
+		}
 	}
+	t.ahead.drop(ahead) // what is left is not hosted any more
 	for topic := range live {
 		c := t.of(topic)
 		send(t.batches, prometheus.CounterValue, c.batches.Load(), topic)

@@ -138,7 +138,7 @@ func TestFlushesAndWorkAreSpansAndWorkNests(t *testing.T) {
 	traces := tracesTo(t, r, to.URL+"/custom", 1)
 	traces.Partitions(Partitions(r.registry, r.log, NewTopics(r.registry, nothing))).
 		Synced(partition.Synced{Topic: "orders", Partition: 3, Appends: 2, Bytes: 150, Took: time.Millisecond})
-	traces.KafkaLogs(KafkaLogs(r.registry, r.log)).
+	traces.KafkaLogs(KafkaLogs(r.registry, r.log, &Topics{})).
 		RollFlushed(kafkalog.RollFlushedEvent{Dir: "data/orders-3", Base: 9, Took: time.Second, Err: errDisk})
 	ctx, started := traces.Work(t.Context(), "start", "node", int32(7))
 	_, recovered := traces.Work(ctx, "recover log", "topic", "orders", "partition", 3)
