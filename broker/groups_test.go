@@ -112,6 +112,10 @@ func (l *flatLog) Append(_ context.Context, _ int64, records []runner.KeyValue) 
 	return durable{}, nil
 }
 
+func (l *flatLog) Carry(ctx context.Context, ms int64, record runner.KeyValue) (runner.Pending, error) {
+	return l.Append(ctx, ms, []runner.KeyValue{record})
+}
+
 func (*flatLog) MaxBatchBytes() int { return 1 << 20 }
 
 func (*flatLog) Empty() bool { return true }

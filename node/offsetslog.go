@@ -98,6 +98,15 @@ func replayBatch(b batch.Batch, from int64, visit func(runner.Entry) error) erro
 
 // Append writes one batch.
 func (l offsetsLog) Append(ctx context.Context, ms int64, records []runner.KeyValue) (runner.Pending, error) {
+	return l.append(ctx, ms, records, partition.AppendOptions{Acks: -1, ProduceVersion: -1})
+}
+
+// Carry writes a batch of one record, which may be larger than max.message.bytes now allows.
+func (l offsetsLog) Carry(ctx context.Context, ms int64, record runner.KeyValue) (runner.Pending, error) {
+	return l.append(ctx, ms, []runner.KeyValue{record}, partition.AppendOptions{Acks: -1, ProduceVersion: -1, AnySize: true})
+}
+
+func (l offsetsLog) append(ctx context.Context, ms int64, records []runner.KeyValue, o partition.AppendOptions) (runner.Pending, error) {
 	b := batch.NewBuilder(batch.BuilderOptions{})
 	for _, r := range records {
 		b.Add(ms, r.Key, r.Value)
@@ -106,7 +115,7 @@ func (l offsetsLog) Append(ctx context.Context, ms int64, records []runner.KeyVa
 	if err != nil {
 		return nil, err
 	}
-	a, err := l.log.Append(ctx, built, partition.AppendOptions{Acks: -1, ProduceVersion: -1})
+	a, err := l.log.Append(ctx, built, o)
 	if err != nil {
 		return nil, coordinatorError(err)
 	}
@@ -118,7 +127,7 @@ func coordinatorError(err error) error {
 	var invalid *batch.ValidationError
 	var storage *partition.StorageError
 	switch {
-	case errors.As(err, &invalid) && invalid.Kind == batch.TooLarge:
+	case errors.As(err, &invalid) && (invalid.Kind == batch.TooLarge || invalid.Kind == batch.ListTooLarge):
 		return fmt.Errorf("%w: %w", coordinator.ErrRecordTooLarge, err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return fmt.Errorf("%w: %w", coordinator.ErrNotAvailable, err)

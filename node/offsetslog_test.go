@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -135,4 +136,25 @@ func TestAnOffsetsLogSaysInTheCoordinatorsWordsWhatIsWrong(t *testing.T) {
 		require.ErrorIs(t, err, coordinator.ErrNotCoordinator)
 		require.ErrorIs(t, err, runner.ErrEnded)
 	}
+}
+
+func TestARecordThatIsInTheLogIsCarriedHoweverLargeItIs(t *testing.T) {
+	l := openOffsetsLog(t)
+	large := runner.KeyValue{Key: []byte("k"), Value: bytes.Repeat([]byte("v"), 100_000)} // ten times max.message.bytes
+	_, err := l.Append(t.Context(), 1000, []runner.KeyValue{large})
+	require.ErrorIs(t, err, coordinator.ErrRecordTooLarge)
+	require.NotErrorIs(t, err, runner.ErrEnded)
+	p, err := l.Carry(t.Context(), 1000, large)
+	require.NoError(t, err)
+	<-p.Done()
+	require.NoError(t, p.Err())
+	require.Equal(t, []string{"0 k=" + string(large.Value) + " -1 0"}, l.replayed(t))
+
+	large.Value = make([]byte, 3<<20) // more than a segment
+	c := l.log.Config()
+	c.SegmentBytes = 1 << 20
+	l.log.SetConfig(c)
+	_, err = l.Carry(t.Context(), 1000, large)
+	require.ErrorIs(t, err, coordinator.ErrRecordTooLarge)
+	require.NotErrorIs(t, err, runner.ErrEnded)
 }

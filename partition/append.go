@@ -17,6 +17,10 @@ type AppendOptions struct {
 
 	// ProduceVersion is the version of the Produce request, which says what the client may send. Negative: no limit.
 	ProduceVersion int16
+
+	// AnySize accepts a batch larger than max.message.bytes, as long as a segment holds it: for records that are in the log
+	// already and are moved to its end.
+	AnySize bool
 }
 
 // Append is the handle of records that are in the log but perhaps not yet durable. It does not change after
@@ -97,7 +101,11 @@ func (l *Log) Append(ctx context.Context, records []byte, o AppendOptions) (*App
 		return nil, err
 	}
 	s := l.settings.Load()
-	checked, err := batch.Validate(records, s.rules(l.now(), o.ProduceVersion))
+	rules := s.rules(l.now(), o.ProduceVersion)
+	if o.AnySize {
+		rules.MaxMessageBytes = 0
+	}
+	checked, err := batch.Validate(records, rules)
 	if err != nil {
 		l.refused(records, err)
 		return nil, err

@@ -43,7 +43,7 @@ type Ended struct {
 // Checkpointed is the event of a shard that wrote out its whole state, so that a start need not read what came before.
 type Checkpointed struct {
 	Partition int32
-	From      int64 // where a start reads from now
+	From      int64 // where a start reads from now: behind what was written before, or at a record that no batch can carry
 	Records   int
 	Err       error // nothing was gained; retried later
 }

@@ -58,6 +58,9 @@ func (s *shard) replay(loaded *Loaded) (at int64, err error) {
 			return errStopped
 		default:
 		}
+		if loaded.Records == 0 {
+			s.start = e.Offset
+		}
 		loaded.Records++
 		loaded.Bytes += int64(len(e.Key) + len(e.Value) + recordOverhead)
 		err := s.replayOne(e)

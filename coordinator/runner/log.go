@@ -16,6 +16,10 @@ type Log interface {
 	// Errors are those of package coordinator for clients, joined with [ErrEnded] when the log accepts no more.
 	Append(ctx context.Context, ms int64, records []KeyValue) (Pending, error)
 
+	// Carry is Append of one record that is in the log already, and that may be larger than Append accepts by now. The error
+	// is coordinator.ErrRecordTooLarge if the log cannot hold it.
+	Carry(ctx context.Context, ms int64, record KeyValue) (Pending, error)
+
 	// MaxBatchBytes is the largest batch that Append accepts, including headers.
 	MaxBatchBytes() int
 

@@ -30,6 +30,7 @@ type memLog struct {
 	replayed int
 	batches  int
 	max      int
+	maxCarry int // what Carry takes; 0 is everything
 }
 
 type memAppend struct {
@@ -80,6 +81,13 @@ func (l *memLog) Append(_ context.Context, _ int64, records []runner.KeyValue) (
 		l.landLocked()
 	}
 	return a, nil
+}
+
+func (l *memLog) Carry(ctx context.Context, ms int64, record runner.KeyValue) (runner.Pending, error) {
+	if l.maxCarry > 0 && len(record.Value) > l.maxCarry {
+		return nil, coordinator.ErrRecordTooLarge
+	}
+	return l.Append(ctx, ms, []runner.KeyValue{record})
 }
 
 // landLocked makes everything durable, or fails.
@@ -133,7 +141,7 @@ func (l *memLog) Trim(offset int64) error {
 func (l *memLog) crash() *memLog {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return &memLog{entries: slices.Clone(l.entries[:l.durable-l.start]), start: l.start, durable: l.durable, max: l.max}
+	return &memLog{entries: slices.Clone(l.entries[:l.durable-l.start]), start: l.start, durable: l.durable, max: l.max, maxCarry: l.maxCarry}
 }
 
 // rig is a runner over logs in memory.

@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -303,6 +304,66 @@ func TestRecordsOfUnknownTypesOutliveCheckpoints(t *testing.T) {
 			}
 		}
 		require.Equal(t, map[string][]byte{"kept 0": {1, 15}, "kept 1": {1, 16}, "kept 2": {1, 17}, "kept 3": {1, 18}, "kept 4": {1, 19}}, left)
+	}
+}
+
+// TestALargeRecordOfAnUnknownTypeDoesNotEndCheckpoints has one that no batch of today may be as large as: the log takes it all the
+// same, or a start goes on reading from there.
+func TestALargeRecordOfAnUnknownTypeDoesNotEndCheckpoints(t *testing.T) {
+	large := bytes.Repeat([]byte("v"), 1000)
+	for name, row := range map[string]struct {
+		before, maxCarry int // records in front of it; what the log takes of that kind
+		stays            bool
+	}{
+		"it is carried":                           {before: 10},
+		"it stays, and what is before it goes":    {before: 10, maxCarry: 500, stays: true},
+		"it stays, and there is nothing to go":    {maxCarry: 500, stays: true},
+		"it stays once it is among the remainder": {before: 10, maxCarry: 999, stays: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newMemLog()
+			l.max, l.maxCarry = 300, row.maxCarry
+			odd := func(key string, value []byte) {
+				l.entries = append(l.entries, runner.Entry{Offset: l.endLocked(), Key: []byte("\x00\x03" + key), Value: value, ProducerID: -1})
+				l.durable++
+			}
+			for range row.before {
+				odd("small", []byte("old"))
+			}
+			odd("large", large)
+			odd("small", []byte("new"))
+			for range 3 {
+				r := newRig(t, []*memLog{l}, func(o *runner.Options) { o.CheckpointBytes = 2000 })
+				r.runner.StartAll()
+				r.ready("g")
+				for i := range 200 {
+					require.NoError(t, r.commit("g", int32(i%3), int64(i)))
+				}
+				r.close()
+				require.NotEmpty(t, r.events.checked)
+				for _, e := range r.events.checked {
+					require.Equal(t, row.stays && e.From <= int64(row.before) && e.Err != nil, e.Err != nil, e.Err)
+				}
+				l = l.crash()
+				if row.stays {
+					require.Equal(t, int64(row.before), l.start)
+				} else {
+					require.Greater(t, l.start, int64(100))
+				}
+				last := map[string][]byte{}
+				for _, e := range l.entries {
+					if e.Key[1] == 3 {
+						last[string(e.Key[2:])] = e.Value
+					}
+				}
+				require.Equal(t, map[string][]byte{"large": large, "small": []byte("new")}, last)
+				after := newRig(t, []*memLog{l})
+				after.runner.StartAll()
+				after.ready("g")
+				require.Equal(t, int64(199), fetched(t, after.runner.Submit(fetchOf("g", 199%3))))
+				after.close()
+			}
+		})
 	}
 }
 

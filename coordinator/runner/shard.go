@@ -40,6 +40,7 @@ type shard struct {
 	timer   *time.Timer
 	unknown unknownRecords
 
+	start    int64 // the first offset that a start reads, or a lower one
 	appended int64 // bytes since the last checkpoint
 	held     int64 // bytes of the last checkpoint
 }
@@ -301,34 +302,49 @@ const (
 
 // append appends records, see appendPairs.
 func (s *shard) append(rs []coordinator.Record) (Pending, error) {
-	return s.appendPairs(func(yield func(KeyValue, error) bool) {
+	return s.appendPairs(encoded(rs), func(ctx context.Context, ms int64, record KeyValue) (Pending, error) {
+		return s.log.Append(ctx, ms, []KeyValue{record})
+	})
+}
+
+// encoded yields the keys and values of records.
+func encoded(rs []coordinator.Record) iter.Seq2[KeyValue, error] {
+	return func(yield func(KeyValue, error) bool) {
 		for _, r := range rs {
 			key, value, err := records.Encode(r)
 			if !yield(KeyValue{key, value}, err) {
 				return
 			}
 		}
-	})
+	}
 }
 
-// appendPairs appends keys and values, in as many batches as necessary, up to an error that comes with one. The pending
-// is that of the last batch. After an error some may be in the log, if they did not fit one batch.
-func (s *shard) appendPairs(pairs iter.Seq2[KeyValue, error]) (Pending, error) {
+// appendPairs appends keys and values, in as many batches as necessary, up to an error that comes with one. A record larger
+// than a batch may be goes to large, which returns neither a pending nor an error if it left it out. The pending is that of
+// the last batch. After an error some may be in the log, if they did not fit one batch.
+func (s *shard) appendPairs(pairs iter.Seq2[KeyValue, error], large func(context.Context, int64, KeyValue) (Pending, error)) (Pending, error) {
 	ctx, cancel := context.WithTimeout(s.life, s.runner.options.AppendTimeout)
 	defer cancel()
 	var last Pending
 	var batch []KeyValue
 	size := batchOverhead
+	now := func() int64 { return s.runner.options.Now().UnixMilli() }
+	note := func(p Pending, err error, bytes int) error {
+		if err == nil && p != nil {
+			s.appended += int64(bytes)
+			last = p
+		}
+		return err
+	}
 	flush := func() error {
 		if len(batch) == 0 {
 			return nil
 		}
-		p, err := s.log.Append(ctx, s.runner.options.Now().UnixMilli(), batch)
-		if err != nil {
+		p, err := s.log.Append(ctx, now(), batch)
+		if err := note(p, err, size); err != nil {
 			return err
 		}
-		s.appended += int64(size)
-		last, batch, size = p, batch[:0], batchOverhead
+		batch, size = batch[:0], batchOverhead
 		return nil
 	}
 	for pair, err := range pairs {
@@ -340,6 +356,13 @@ func (s *shard) appendPairs(pairs iter.Seq2[KeyValue, error]) (Pending, error) {
 			if err := flush(); err != nil {
 				return last, err
 			}
+		}
+		if batchOverhead+n > s.log.MaxBatchBytes() {
+			p, err := large(ctx, now(), pair)
+			if err := note(p, err, batchOverhead+n); err != nil {
+				return last, err
+			}
+			continue
 		}
 		batch = append(batch, pair)
 		size += n
