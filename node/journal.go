@@ -21,7 +21,7 @@ func (n *Node) journalOptions() partition.JournalOptions {
 			n.log.Warn("the shared journal is no longer used: every log is synced on its own until the next start", "error", err)
 		},
 		SetAside: func(s partition.JournalSetAside) {
-			n.log.Error("what the journal has of logs that failed was moved to a file of its own, which the next start puts back",
+			n.log.Error("records in the journal of logs that failed were moved to a file of their own, which the next start restores",
 				"file", s.File, "bytes", s.Bytes, "logs", s.Logs, "error", s.Err)
 		},
 	}
@@ -64,7 +64,7 @@ func (n *Node) settleJournal(ctx context.Context) (err error) {
 				l.File, "error", l.Err)
 			continue
 		}
-		n.log.Error("records that only the journal has could not be put back: their partition is offline until a start can do so",
+		n.log.Error("records that only the journal has could not be restored: their partition is offline until a start can do so",
 			"file", l.File, "error", l.Err)
 	}
 	if err == nil && done.Rounds {
