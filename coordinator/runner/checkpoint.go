@@ -27,6 +27,7 @@ func (s *shard) checkpointIfDue() error {
 	c.done = Checkpointed{Partition: s.partition, From: c.end}
 	s.appended = 0
 	if err := c.write(); err != nil {
+		s.held, s.appended = max(s.held, s.appended), 0 // what was written in vain must not make the next one due
 		c.done.Records, c.done.Err = 0, err
 		s.runner.options.Events.Checkpointed(c.done)
 		if errors.Is(err, ErrEnded) {

@@ -367,6 +367,30 @@ func TestALargeRecordOfAnUnknownTypeDoesNotEndCheckpoints(t *testing.T) {
 	}
 }
 
+// TestACheckpointThatFailsIsNotWrittenAgainAtOnce has state that is more than CheckpointBytes, and a record among it that can
+// neither be carried nor left behind.
+func TestACheckpointThatFailsIsNotWrittenAgainAtOnce(t *testing.T) {
+	l := newMemLog()
+	l.max, l.maxCarry = 300, 500
+	odd := func(key string, value []byte) {
+		l.entries = append(l.entries, runner.Entry{Offset: l.endLocked(), Key: []byte("\x00\x03" + key), Value: value, ProducerID: -1})
+		l.durable++
+	}
+	odd("large", bytes.Repeat([]byte("v"), 1000))
+	for i := range 50 {
+		odd(fmt.Sprint("small ", i), bytes.Repeat([]byte("v"), 100))
+	}
+	r := newRig(t, []*memLog{l}, func(o *runner.Options) { o.CheckpointBytes = 2000 })
+	r.runner.StartAll()
+	r.ready("g")
+	for i := range int64(200) {
+		require.NoError(t, r.commit("g", 0, i))
+	}
+	r.close()
+	require.NotEmpty(t, r.events.checked)
+	require.Less(t, len(r.events.checked), 10)
+}
+
 func TestAFaultOfTheLogicEndsTheShardAndNotTheServer(t *testing.T) {
 	l := newMemLog()
 	faulty := true
