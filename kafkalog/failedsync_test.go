@@ -110,6 +110,18 @@ func TestASealedSegmentIsSyncedBeforeItsFileIsClosedToMakeRoom(t *testing.T) {
 	}
 }
 
+func TestATransactionIndexIsSyncedBeforeItsFileIsClosedToMakeRoom(t *testing.T) {
+	disk := faultfs.New(memfs.New(), nil)
+	require.NoError(t, disk.MkdirAll(testDir))
+	cache := newHandleCache(disk, 1)
+	x := newTxnIndex(cache.open(filePath(testDir, 0, txnIndexSuffix), vfs.ReadWrite), 0)
+	require.NoError(t, x.append(AbortedTxn{ProducerID: 1, FirstOffset: 0, LastOffset: 1, LastStableOffset: 2}))
+	disk.SetInjector(faultfs.When(func(op faultfs.Op) bool { return op.Kind == faultfs.OpSync }, faultfs.Always(faultfs.Fault{Err: syscall.EIO})))
+	require.True(t, cache.evictOldest())
+	disk.SetInjector(nil)
+	require.ErrorIs(t, x.sync(), syscall.EIO, "the file that was opened again would say that all is well")
+}
+
 func TestAFileThatWasSyncedIsClosedWithoutAnotherSync(t *testing.T) {
 	disk := faultfs.New(memfs.New(), nil)
 	b := makeBench(t, disk)

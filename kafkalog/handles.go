@@ -144,19 +144,18 @@ func (h *handle) syncLocked(file vfs.File) error {
 	if h.syncFailed != nil {
 		return h.syncFailed
 	}
+	h.cache.mu.Lock()
+	h.owed = false // before the sync, which does not cover what is written while it runs
+	h.cache.mu.Unlock()
 	if err := file.Sync(); err != nil {
 		h.syncFailed = &IOError{Op: opSync, Path: h.path(), Err: err}
-		return h.syncFailed
 	}
-	h.cache.mu.Lock()
-	defer h.cache.mu.Unlock()
-	h.owed = false
-	return nil
+	return h.syncFailed
 }
 
-// oweSync says that the file has bytes that no sync has covered, and that nobody writes to it any more. It is then synced before
-// its descriptor is closed to make room, and the result is remembered: what could not be written is reported to a descriptor
-// that was open then, and the system may forget it with the last one.
+// oweSync says that bytes were written that no sync has covered, and that the file is not pinned for their sake. It is then
+// synced before its descriptor is closed to make room, and the result is remembered: what could not be written is reported to
+// a descriptor that was open then, and the system may forget it with the last one.
 func (h *handle) oweSync() {
 	h.cache.mu.Lock()
 	defer h.cache.mu.Unlock()

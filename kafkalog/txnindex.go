@@ -124,6 +124,7 @@ func (x *txnIndex) write(entry []byte, position int64) error {
 		return err
 	}
 	defer x.file.release()
+	x.file.oweSync()
 	if _, err := file.WriteAt(entry, position); err != nil {
 		x.torn = true
 		return &IOError{Op: "write", Path: x.file.path(), Err: err}
