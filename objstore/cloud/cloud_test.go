@@ -236,6 +236,48 @@ func TestF45_AStoreThatForgetsTheUploadThatItRefusedHasTheCondition(t *testing.T
 	require.ErrorIs(t, sendLarge(t, s, func() {}), objstore.ErrExists)
 }
 
+// TestF60_AnUploadThatWaitsForTheFirstOnesTrialEndsWithItsContext: the store does not answer that one, whose context is longer.
+func TestF60_AnUploadThatWaitsForTheFirstOnesTrialEndsWithItsContext(t *testing.T) {
+	f := newFakeS3(t)
+	asked, silent := make(chan struct{}, 1), make(chan struct{})
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		select {
+		case <-silent:
+			f.serve(w, r)
+		case <-r.Context().Done():
+		}
+	}))
+	defer front.Close()
+	s := open(t, "s3://b?endpoint="+front.URL)
+	defer s.Close()
+	first := make(chan error, 1)
+	go func() {
+		up, err := s.Create(t.Context(), "first")
+		if err == nil {
+			err = up.Abort()
+		}
+		first <- err
+	}()
+	<-asked
+	ctx, cancel := context.WithCancel(t.Context())
+	second := make(chan error, 1)
+	go func() {
+		_, err := s.Create(ctx, "second")
+		second <- err
+	}()
+	cancel()
+	require.ErrorIs(t, <-second, context.Canceled)
+	close(silent)
+	require.NoError(t, <-first)
+	up, err := s.Create(t.Context(), "third")
+	require.NoError(t, err)
+	require.NoError(t, up.Abort())
+}
+
 // TestF60_ACreateEndsSoonAfterItsContextWhileTheStoreDoesNotAnswer: what was tried out is removed, but not waited for.
 func TestF60_ACreateEndsSoonAfterItsContextWhileTheStoreDoesNotAnswer(t *testing.T) {
 	f := newFakeS3(t)

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"net/url"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
@@ -27,18 +27,17 @@ type s3Bucket struct {
 	checksum      types.ChecksumAlgorithm // of parts; empty for none
 	parts         *partPool               // memory of uploads
 
-	mu struct {
-		sync.Mutex
-		// known says that it was found out whether uploads in parts are finished only if the key is free; conditional is the
-		// answer.
-		known, conditional bool
-	}
+	// trial holds a value, which who tries out how uploads in parts are finished takes and puts back.
+	trial chan struct{}
+	// conditional is what was found out: whether they are finished only if the key is free. Nil: nobody knows yet.
+	conditional atomic.Pointer[bool]
 }
 
 // newS3Bucket returns the bucket of a URL with such a query; every key gets the prefix. Uploads are sent in parts of that
 // many bytes, with checksums if the store knows those.
 func newS3Bucket(client *s3.Client, bucket, prefix string, query url.Values, part int, checksums bool) *s3Bucket {
-	b := &s3Bucket{client: client, bucket: bucket, prefix: prefix, parts: newPartPool(part)}
+	b := &s3Bucket{client: client, bucket: bucket, prefix: prefix, parts: newPartPool(part), trial: make(chan struct{}, 1)}
+	b.trial <- struct{}{}
 	if checksums {
 		b.checksum = types.ChecksumAlgorithmCrc32
 	}
@@ -83,17 +82,25 @@ func (b *s3Bucket) put(ctx context.Context, key string, data []byte, absent bool
 }
 
 // finishesIfAbsent reports whether the store finishes an upload in parts only if the key is free, when it is asked to. It tries,
-// and remembers the answer; first is true for the caller who found it out.
+// and remembers the answer; first is true for the caller who found it out. Others wait for that one, as long as their contexts
+// allow, and try themselves if it failed.
 func (b *s3Bucket) finishesIfAbsent(ctx context.Context) (yes, first bool, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.mu.known {
-		return b.mu.conditional, false, nil
+	if known := b.conditional.Load(); known != nil {
+		return *known, false, nil
+	}
+	select {
+	case <-b.trial:
+	case <-ctx.Done():
+		return false, false, context.Cause(ctx)
+	}
+	defer func() { b.trial <- struct{}{} }()
+	if known := b.conditional.Load(); known != nil {
+		return *known, false, nil
 	}
 	if yes, err = b.tryToReplace(ctx); err != nil {
 		return false, false, err
 	}
-	b.mu.known, b.mu.conditional = true, yes
+	b.conditional.Store(&yes)
 	return yes, true, nil
 }
 
