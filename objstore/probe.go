@@ -47,6 +47,9 @@ const ProbePrefix = "tidemark-probe/"
 // Probe tests everything that Tidemark needs of a store, with two small objects under [ProbePrefix] that it removes
 // again. The error is a [*ProbeError]; whether a retry may help is [Retriable]'s to say. It costs about twenty calls.
 // Any number of processes may probe the same store concurrently.
+//
+// A probe that succeeds also removes what was left under [ProbePrefix] more than a day ago, by processes or stores that
+// died in the middle of something. It looks at one page of a listing, and does not fail if that fails.
 func Probe(ctx context.Context, s Store) error {
 	p := &probe{ctx: ctx, store: s, key: ProbePrefix + rand.Text()}
 	err := p.run()
@@ -57,16 +60,42 @@ func Probe(ctx context.Context, s Store) error {
 		_ = s.Delete(late, p.key, p.key+"-upload")
 		return err
 	}
+	p.removeLeft()
 	return nil
 }
 
-// tidyTime is how long a probe that failed tries to remove its objects.
+// tidyTime is how long a probe tries to remove its objects if it failed, and those that others left.
 const tidyTime = 2 * time.Second
+
+// leftAge is how old an object under [ProbePrefix] must be that nobody uses any more. Whoever puts one there removes it within
+// minutes.
+const leftAge = 24 * time.Hour
 
 type probe struct {
 	ctx   context.Context
 	store Store
 	key   string
+	put   time.Time // when the object was put, by the clock of the store
+}
+
+// removeLeft removes what is old under ProbePrefix. Ages are by the clock of the store, which also said when the probe's own object
+// was put.
+func (p *probe) removeLeft() {
+	ctx, cancel := context.WithTimeout(p.ctx, tidyTime)
+	defer cancel()
+	page, err := p.store.List(ctx, ListRequest{Prefix: ProbePrefix})
+	if err != nil {
+		return
+	}
+	var left []string
+	for _, o := range page.Objects {
+		if p.put.Sub(o.Modified) > leftAge {
+			left = append(left, o.Key)
+		}
+	}
+	if len(left) > 0 {
+		_ = p.store.Delete(ctx, left...) // the next probe does it
+	}
 }
 
 // run asks for one feature after the other and stops at the first that is missing.
@@ -141,7 +170,9 @@ func (p *probe) listed(key string, want bool) error {
 	}
 	found := false
 	for _, o := range page.Objects {
-		found = found || o.Key == key
+		if o.Key == key {
+			found, p.put = true, o.Modified
+		}
 	}
 	if found != want {
 		return fmt.Errorf("object %q is in the listing: %t, want %t", key, found, want)

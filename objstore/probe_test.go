@@ -71,6 +71,37 @@ func TestTheProbeFailsWithAnyOfItsCalls(t *testing.T) {
 	}
 }
 
+// TestAProbeRemovesWhatWasLeftADayAgo: a store that died between a put and its delete, say.
+func TestAProbeRemovesWhatWasLeftADayAgo(t *testing.T) {
+	now := time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC)
+	s := mem.NewBucket(func() time.Time { return now }).Open()
+	keys := func() (keys []string) {
+		page, err := s.List(t.Context(), objstore.ListRequest{})
+		require.NoError(t, err)
+		for _, o := range page.Objects {
+			keys = append(keys, o.Key)
+		}
+		return keys
+	}
+	const old, young, other = objstore.ProbePrefix + "A-clock", objstore.ProbePrefix + "B", "tidemark-bucket/C"
+	require.NoError(t, s.Put(t.Context(), old, nil))
+	require.NoError(t, s.Put(t.Context(), other, nil))
+	now = now.Add(2 * time.Hour)
+	require.NoError(t, s.Put(t.Context(), young, nil))
+	now = now.Add(22 * time.Hour)
+	require.NoError(t, objstore.Probe(t.Context(), s))
+	require.Equal(t, []string{other, old, young}, keys(), "a day is not over")
+	now = now.Add(time.Second)
+	require.NoError(t, objstore.Probe(t.Context(), s))
+	require.Equal(t, []string{other, young}, keys())
+
+	now = now.Add(24 * time.Hour)
+	failing := faultstore.New(s, faultstore.When(faultstore.Matching(objstore.OpList, objstore.ProbePrefix),
+		faultstore.Always(faultstore.Fault{Err: objstore.ErrDenied})))
+	require.NoError(t, objstore.Probe(t.Context(), failing), "which is no reason to refuse a store")
+	require.Equal(t, []string{other, young}, keys())
+}
+
 func requireEmpty(t *testing.T, s objstore.Store) {
 	t.Helper()
 	page, err := s.List(t.Context(), objstore.ListRequest{})
