@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/tidemark-io/tidemark/objstore"
@@ -83,7 +84,7 @@ func (r endedEpochs) remove(ctx context.Context, node catalog.Node, prefix WALPr
 		}
 		epoch := ended[key.Epoch]
 		if epoch == nil {
-			epoch = &endedEpoch{}
+			epoch = &endedEpoch{epoch: key.Epoch}
 			ended[key.Epoch] = epoch
 			order = append(order, epoch)
 		}
@@ -107,15 +108,28 @@ func (r endedEpochs) remove(ctx context.Context, node catalog.Node, prefix WALPr
 	if !young.IsZero() {
 		again = now.Add(young.Add(r.retention).Sub(at))
 	}
-	if err := deleteAll(ctx, r.store, own); err != nil {
+	if err := deleteInOrder(ctx, r.store, own); err != nil {
 		return again, err
 	}
 	return again, deleteAll(ctx, r.store, fences) // objects above one go first: without it they would no longer count as dead
 }
 
-// removable returns what may be deleted at a time. young is when the youngest remaining fence was put, zero if none
-// remains.
+// deleteInOrder removes objects one after the other and stops at the first that cannot be removed. What remains of a log that is
+// removed in its order has no holes. To a process that lost the metadata, and does not know that the log was recovered, a hole is
+// a lost object ([Rebuild]). A request that deletes many keys may leave any of them.
+func deleteInOrder(ctx context.Context, store objstore.Store, keys []string) error {
+	for _, key := range keys {
+		if err := store.Delete(ctx, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removable returns what may be deleted at a time: older epochs first, each in the order of its log. young is when the youngest
+// remaining fence was put, zero if none remains.
 func (r endedEpochs) removable(epochs []*endedEpoch, at time.Time) (own, fences []string, young time.Time) {
+	slices.SortFunc(epochs, func(a, b *endedEpoch) int { return cmp.Compare(a.epoch, b.epoch) })
 	for _, epoch := range epochs {
 		objects, expired, put := epoch.removable(at.Add(-r.retention))
 		own, fences = append(own, objects...), append(fences, expired...)
@@ -147,6 +161,7 @@ const lateDelete = time.Second
 
 // endedEpoch is what an older epoch of a node left.
 type endedEpoch struct {
+	epoch       int64
 	own, fences []endedObject
 	trim        int64 // the greatest one that a fence carries, plus one
 }
@@ -193,6 +208,7 @@ func (p *endedEpoch) removable(before time.Time) (own, fences []string, young ti
 		}
 		fences = append(fences, f.Key)
 	}
+	slices.SortFunc(p.own, func(a, b endedObject) int { return cmp.Compare(a.start, b.start) }) // keys are not in this order
 	for _, o := range p.own {
 		if end == nil || o.start < end.start {
 			own = append(own, o.Key)

@@ -179,7 +179,8 @@ func (l *nodeLog) readNewest(ctx context.Context) error {
 	}
 	epoch := slices.Max(slices.Collect(maps.Keys(l.surveys)))
 	s := l.surveys[epoch]
-	if fence, fenced := s.fence(); fenced { // objects above it are dead, and are kept as long as it is
+	fence, fenced := s.fence()
+	if fenced { // objects above it are dead, and are kept as long as it is
 		maps.DeleteFunc(s.own, func(window int64, _ walObject) bool { return window > fence.header.Start })
 	}
 	if len(s.own) == 0 {
@@ -190,7 +191,7 @@ func (l *nodeLog) readNewest(ctx context.Context) error {
 	known, ok := l.startOf(epoch)
 	if ok && known <= lowest {
 		proved = known == lowest || s.trim >= 0
-		if !proved { // its first object is never trimmed
+		if !proved && !fenced { // its first object is never trimmed
 			f := findNode(l.prefix.Node, l.prefix.Key(WALKey{Epoch: epoch, Start: known}))
 			f.Stops = true
 			l.find(f, "the log of epoch %d began at %d according to the fence before it, but no object exists there, only others from %d on: "+
@@ -200,9 +201,15 @@ func (l *nodeLog) readNewest(ctx context.Context) error {
 	if s.trim >= 0 { // the window of the trim offset was acknowledged
 		start, proved = min(start, s.trim-s.trim%Window), true
 	}
+	// What is left of a log that was ended and recovered is removed from its beginning on. If that is under way it begins at what is
+	// left: all of it is in objects, and no later part can be missing before an earlier one.
+	removing := fenced && lowest > s.first(start)
+	if removing {
+		start, proved = lowest, false
+	}
 	l.state.WALEpoch, l.state.WALStart = epoch, start
 	t := walTakeover{store: l.WAL, prefix: l.prefix, ended: epoch}
-	if !proved && !(ok && known < lowest) {
+	if !proved && !removing && !(ok && known < lowest) {
 		var err error
 		if proved, err = l.proveStart(ctx, &t, s, lowest); err != nil {
 			return err
