@@ -892,6 +892,39 @@ func TestWAL30_RecoveryCommitsInBlocks(t *testing.T) {
 	})
 }
 
+// TestWAL33_ATakeOverWaitsForNothingAndCommitsWhatFillsABlock: time passes in the bubble when everybody waits, so whatever waits for
+// a clock, to gather more or to keep to a rate, would show.
+func TestWAL33_ATakeOverWaitsForNothingAndCommitsWhatFillsABlock(t *testing.T) {
+	runCluster(t, func(c *cluster) {
+		c.config.WALRecoverBlock, c.config.WALReadahead = 10, 1
+		dead := c.start(5)
+		s := dead.stream()
+		c.appendMany(s, 8)
+		end := func() int64 {
+			row, _ := c.catalog.View().Stream(s.ID())
+			return row.End
+		}
+		require.Zero(c, end(), "all of it is in the log alone")
+		dead.kill()
+		heir := c.start(6)
+		last := walKey(5, 1, 7)
+		gate := faultstore.NewGate(func(op faultstore.Op) bool { return op.Kind == objstore.OpGet && op.Key == last })
+		heir.wal.SetInjector(gate.Inject)
+
+		began, took := time.Now(), make(chan error, 1)
+		go func() { took <- heir.Failover(c.Context(), 5) }()
+		_, err := gate.Held(c.Context(), 1)
+		require.NoError(c, err)
+		synctest.Wait()
+		require.Greater(c, end(), int64(0), "blocks are committed while the log is read on")
+		gate.Open()
+		require.NoError(c, <-took)
+		require.Equal(c, began, time.Now(), "nothing waited")
+		require.Equal(c, named(s, 0, 8), c.rows(heir.reopen(s.ID())))
+		heir.close()
+	})
+}
+
 func TestOpenRefusesOptionsThatMakeNoSense(t *testing.T) {
 	ok := Options{
 		Catalog: catalogtest.NewMemory(time.Now), WAL: mem.New(), Data: mem.New(), Cluster: "c", Proof: time.Now,
