@@ -27,7 +27,8 @@ type cleanerOptions struct {
 	catalog   catalog.Catalog
 	data      objstore.Store
 	namespace string
-	// leads reports whether this node holds the metadata lease: scheduled rounds run only then. nil means always.
+	// leads reports whether this node holds the metadata lease: scheduled rounds run only then and end when it is lost. nil means
+	// always.
 	leads func() bool
 	// owns fails if the bucket shows that another process has the node. It is called before anything is deleted; nil
 	// skips the check.
@@ -52,18 +53,30 @@ func newCleaner(o cleanerOptions) *cleaner {
 // run cleans until ctx ends, at each interval while this node holds the metadata lease.
 func (c *cleaner) run(ctx context.Context) {
 	for pause(ctx, c.cfg.GCInterval) == nil {
-		if c.leads != nil && !c.leads() {
+		if !c.isMine() {
 			continue
 		}
-		if _, err := c.round(ctx); err != nil && ctx.Err() == nil {
+		if _, err := c.roundWhile(ctx, c.isMine); err != nil && ctx.Err() == nil {
 			c.events.compactionFailed(err)
 		}
 	}
 }
 
-// round releases expired ids and deletes objects whose grace period is over (GC-2). Objects that cannot be deleted are
-// reported in the event and are not an error.
+// isMine reports whether rounds run here by themselves.
+func (c *cleaner) isMine() bool { return c.leads == nil || c.leads() }
+
+// round is roundWhile, whoever holds the lease.
 func (c *cleaner) round(ctx context.Context) (CleanedEvent, error) {
+	return c.roundWhile(ctx, func() bool { return true })
+}
+
+// roundWhile releases expired ids and deletes objects whose grace period is over (GC-2), as long as it may. Objects that cannot
+// be deleted are reported in the event and are not an error.
+//
+// Whether it may is asked after each command of the round was accepted: this node has applied everything before it by then. So a
+// process that was paused, and whose lease another one has, deletes nothing that it had not begun to delete. What it had begun was
+// destroyed for good, whoever deletes it.
+func (c *cleaner) roundWhile(ctx context.Context, may func() bool) (CleanedEvent, error) {
 	var done CleanedEvent
 	err := c.turn.take(ctx)
 	if err != nil {
@@ -74,16 +87,20 @@ func (c *cleaner) round(ctx context.Context) (CleanedEvent, error) {
 	if done.Expired, err = c.catalog.ExpirePrepared(ctx); err != nil {
 		return done, err
 	}
+	if !may() {
+		return done, nil
+	}
 	fresh, again := c.due(c.catalog.View())
 	if c.owns != nil && len(fresh)+len(again) > 0 {
 		if err := c.owns(ctx); err != nil {
 			return done, err
 		}
 	}
-	for step := range slices.Chunk(fresh, cleanStep) {
-		err = cmp.Or(err, c.step(ctx, step, &done))
-	}
-	for step := range slices.Chunk(again, cleanRetryStep) {
+	steps := slices.AppendSeq(slices.Collect(slices.Chunk(fresh, cleanStep)), slices.Chunk(again, cleanRetryStep))
+	for _, step := range steps {
+		if !may() {
+			break
+		}
 		err = cmp.Or(err, c.step(ctx, step, &done))
 	}
 	done.Took = time.Since(begun)

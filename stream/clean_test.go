@@ -138,6 +138,38 @@ func TestOnlyTheHolderOfTheLeaseCleans(t *testing.T) {
 	})
 }
 
+// TestMP9_ACleanerWhoseLeaseIsLostAmidARoundDeletesNothingMore: it learns of that with the next command that is accepted, before the
+// first step or between two.
+func TestMP9_ACleanerWhoseLeaseIsLostAmidARoundDeletesNothingMore(t *testing.T) {
+	for steps := range 2 {
+		inDepot(t, 1, func(d *depot) {
+			d.kill(cleanStep + 1)
+			d.wait(10 * time.Minute)
+			deletes, asked := 0, 0
+			d.store.SetInjector(func(op faultstore.Op) faultstore.Fault {
+				if op.Kind == objstore.OpDelete {
+					deletes++
+				}
+				return faultstore.Fault{}
+			})
+			c := d.cleaner()
+			c.leads = func() bool {
+				asked++
+				return asked <= 2+steps // before the round, in front of it, and in front of each step
+			}
+			ctx, cancel := context.WithTimeout(d.Context(), 11*time.Second)
+			defer cancel()
+			c.run(ctx)
+			require.Equal(d, steps, deletes)
+			require.Equal(d, cleanStep+1-steps*cleanStep, len(d.keys()))
+			c.leads = nil
+			for len(d.keys()) > 0 {
+				d.cleanRound(c)
+			}
+		})
+	}
+}
+
 func TestPlainObjectsMayBeMarkedDeep(t *testing.T) {
 	inDepot(t, 1, func(d *depot) {
 		id := d.object(run{0, 1, 10})
