@@ -19,6 +19,10 @@
 // not mention would delete good data. There is one exception: a newest snapshot whose checksum fails is rebuilt from
 // the older one, if all entries since then exist.
 //
+// One process looks after the cluster: it holds the key [LeaseKey], and from [LevelTables] on is the coordinator that the
+// log names. A [Member] sees to both. Whoever does such work asks [Log.Leads] before each step, [Log.ConfirmLead] before it
+// begins something on behalf of another node, and does it in the context of [Log.WhileLeading].
+//
 // New kinds of commands come with a new [Level]. They are proposed only when every live node has announced that it
 // understands them; a build that does not understand a log's level refuses it and names both.
 //

@@ -18,7 +18,8 @@ const (
 	// LevelStreams adds streams, their objects, and the write-ahead logs of nodes.
 	LevelStreams Level = 1
 
-	// LevelTables adds tables, their partitions and buckets, and the coordinator of those.
+	// LevelTables adds tables, their partitions and buckets, and the coordinator: the holder of the metadata lease. It raises a
+	// log of LevelStreams to this level when every live node understands it, see [Member].
 	LevelTables Level = 2
 
 	// NewestLevel is the highest that this build understands. A log that is above it is refused.

@@ -33,7 +33,9 @@ type MemberOptions struct {
 	Tick time.Duration
 }
 
-// Member is a process's place in the cluster: the liveness key of its node, and the node epoch that no earlier process has.
+// Member is a process's place in the cluster: the liveness key of its node, and the node epoch that no earlier process has. It also
+// asks for the metadata lease, and registers the process as the coordinator when it has it; a log of [LevelStreams] is raised to
+// [LevelTables] for that as soon as every live node understands it.
 // Methods are safe for concurrent use.
 type Member struct {
 	log *Log
@@ -337,6 +339,7 @@ func (m *Member) run(life context.Context) {
 
 // keep returns why the place was lost.
 func (m *Member) keep(life context.Context) error {
+	_ = m.coordinate(life)           // if it fails, it is done at the next tick
 	tick := time.NewTicker(m.o.Tick) // it continues through changes of the log: a busy one has many of them in a tick
 	defer tick.Stop()
 	for life.Err() == nil {
@@ -360,10 +363,14 @@ func (m *Member) keep(life context.Context) error {
 	return life.Err()
 }
 
-// tend asks for the lease, or looks who lives if this process holds it. What fails is done again at the next tick.
+// tend asks for the lease, or looks who lives if this process holds it, and makes the holder the coordinator. What fails is done
+// again at the next tick.
 func (m *Member) tend(life context.Context) {
-	if !m.log.Leads() {
-		_ = m.log.Lead(life)
+	had := m.log.lease.held()
+	if !had && m.log.Lead(life) != nil {
+		return
+	}
+	if _ = m.coordinate(life); !had {
 		return
 	}
 	asked, epochs := m.log.o.Now(), map[int32]int64{}

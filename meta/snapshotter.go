@@ -30,8 +30,9 @@ type storedSnapshot struct {
 	err   error
 }
 
-// snapshotIfDue stores the state and truncates the log, if enough entries have gone by and we hold the lease. The
-// snapshot is of the state at hand, so nothing that is truncated can be missing from it.
+// snapshotIfDue stores the state and truncates the log, if enough entries have gone by, we hold the lease, and nobody else is the
+// coordinator. The snapshot is of the state at hand, so nothing that is truncated can be missing from it: a holder whose lease
+// expired without its knowing would store the same bytes, or older ones, which the backend ignores.
 func (p *proposer) snapshotIfDue(ctx context.Context) error {
 	if err := p.finishAside(ctx); err != nil {
 		return err
@@ -39,11 +40,12 @@ func (p *proposer) snapshotIfDue(ctx context.Context) error {
 	if err := p.mend(ctx); err != nil || p.mended != nil {
 		return err
 	}
-	if p.aside != nil || p.state.index < p.snapshotDue || p.isTooSoon() {
+	lease := p.log.lease
+	if p.aside != nil || p.state.index < p.snapshotDue || p.isTooSoon() || !p.state.isLedBy(lease.node, lease.term.Load()) {
 		return nil
 	}
 	p.snapshotDue = p.state.index + p.log.o.SnapshotEvery
-	if err := p.log.lease.hold(ctx); err != nil {
+	if err := lease.hold(ctx); err != nil {
 		return p.postpone(err)
 	}
 	if p.snapshotBytes+p.logBytes < asideFrom {

@@ -63,6 +63,8 @@ type Node struct {
 	aside       setAside
 	storeEvents sync.Once
 	storeCalled objstore.Events // from storeEvents on
+	// storeProblem is why the object store could not be reached so far; empty: it was, or there is none.
+	storeProblem atomicText
 
 	opened bool // every log was opened, or is known not to open
 

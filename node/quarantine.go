@@ -72,6 +72,9 @@ func (n *Node) warnings() []string {
 	if n.space != nil {
 		warnings = append(warnings, n.space.warnings()...)
 	}
+	if problem := n.storeProblem.get(); problem != "" {
+		warnings = append(warnings, problem+"; streams wait for it")
+	}
 	return warnings
 }
 

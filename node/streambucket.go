@@ -41,15 +41,18 @@ func (e *WrongStoreError) Error() string {
 }
 
 // checkBucket makes sure that the open store is the one that metadata names, if it names one.
-func (s *streams) checkBucket(ctx context.Context) error {
+func (s *streams) checkBucket(ctx context.Context) error { return s.checkMark(ctx, s.store) }
+
+// checkMark does that for a store.
+func (s *streams) checkMark(ctx context.Context, store objstore.Store) error {
 	mark, known := s.log.View().Get(bucketKey)
 	if !known {
 		return nil
 	}
 	key := bucketPrefix + string(mark.Value)
-	_, err := s.store.Head(ctx, key)
+	_, err := store.Head(ctx, key)
 	if errors.Is(err, objstore.ErrNotFound) {
-		return &WrongStoreError{Store: s.store.String(), Mark: key}
+		return &WrongStoreError{Store: store.String(), Mark: key}
 	}
 	return err
 }

@@ -3,8 +3,6 @@ package node
 import (
 	"cmp"
 	"context"
-	"errors"
-	"sync"
 	"time"
 
 	"github.com/tidemark-io/tidemark/meta"
@@ -19,51 +17,6 @@ const lookForDead = 2500 * time.Millisecond
 // maxTakeOverPause bounds the pause after a take-over that failed, which doubles with each try.
 const maxTakeOverPause = time.Minute
 
-// errLeaseLost is the cause of a take-over being cut short: another node is responsible for dead ones now.
-var errLeaseLost = errors.New("node: the metadata lease is lost")
-
-// takeOvers takes over the logs of dead nodes, while this one holds the metadata lease (MP-9): one after the other, each
-// until it has succeeded. The first of them starts this node's own engine. It also recovers what an earlier process of
-// this node has left, and removes what is left of the logs of nodes that do not come back. In a cluster without streams
-// it waits for the first one.
-//
-// Whether a node is dead is a guess by its liveness key. A wrong guess breaks nothing: the take-over fences the node,
-// which comes back under another epoch.
-type takeOvers struct {
-	mu     sync.Mutex
-	cancel context.CancelFunc // nil before it begins and after it ends
-	ended  chan struct{}
-	closed bool
-}
-
-// begin starts looking, unless it has begun.
-func (t *takeOvers) begin(s *streams) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.cancel != nil || t.closed {
-		return
-	}
-	var life context.Context
-	life, t.cancel = context.WithCancel(context.Background())
-	t.ended = make(chan struct{})
-	go func() {
-		defer close(t.ended)
-		s.watchDead(life)
-	}()
-}
-
-// end stops looking, for good, and waits until it has stopped.
-func (t *takeOvers) end() {
-	t.mu.Lock()
-	cancel, ended := t.cancel, t.ended
-	t.closed = true
-	t.mu.Unlock()
-	if cancel != nil {
-		cancel()
-		<-ended
-	}
-}
-
 // tries counts consecutive failed take-overs of a node's log. A look at who is alive that comes late changes nothing: nobody
 // is dead by it, and nobody is back.
 type tries struct {
@@ -72,7 +25,13 @@ type tries struct {
 	log    int64     // the epoch of the log
 }
 
-// watchDead takes over dead nodes until life ends, once there can be streams.
+// watchDead takes over the logs of dead nodes, while this one holds the metadata lease (MP-9): one after the other, and each until it
+// has succeeded. The first of them starts this node's own engine, if that has not been started because it is needed. It also
+// removes what is left of the logs of nodes that do not come back. It waits until there can be streams, and then runs until life
+// ends.
+//
+// That a node is dead is a guess by its liveness key. When it is wrong nothing breaks: the take-over fences the node, which
+// comes back under another epoch.
 func (s *streams) watchDead(life context.Context) {
 	if !s.awaitStreams(life) {
 		return
@@ -84,7 +43,7 @@ func (s *streams) watchDead(life context.Context) {
 	left := leftLogs{every: cmp.Or(max(s.clean, 0), cleanLogs), done: map[streamcatalog.NodeID]int64{}}
 	for {
 		due := s.deadLogs()
-		if s.isUnfinished(life) {
+		if s.isNeeded(life) {
 			due = append(due, streamcatalog.NodeID(s.member.Node()))
 		}
 		for id, t := range waiting {
@@ -128,10 +87,10 @@ func (s *streams) awaitStreams(life context.Context) bool {
 	}
 }
 
-// isDue reports whether a node's log is to be recovered here: a dead node's, or that of an earlier process of this node.
+// isDue reports whether a node's log is to be taken over here: a dead node's, or this one's, which an engine does that starts.
 func (s *streams) isDue(ctx context.Context, id streamcatalog.NodeID) bool {
 	if int32(id) == s.member.Node() {
-		return s.isUnfinished(ctx)
+		return s.isNeeded(ctx)
 	}
 	return s.isDead(id)
 }
@@ -162,39 +121,31 @@ func (s *streams) logOf(id streamcatalog.NodeID) int64 {
 	return node.WALEpoch
 }
 
-// takeOver takes over the log of a dead node. It is cut short when the lease is lost. If this node has no working engine,
-// one is started first; a node that has come back by then is left alone. For a log of this node itself that is all there
-// is to do, and the lease does not matter.
+// takeOver takes over the log of a dead node. It is cut short with [meta.ErrNotLeading] when this node no longer leads, and does not
+// begin if the log says so: this process may have been paused. Should this node have no engine, or should it have failed, one is
+// started first; a node that has come back by then is left alone. For a log of this node itself that is all there is to do, and
+// the lease does not matter.
 func (s *streams) takeOver(life context.Context, id streamcatalog.NodeID, try int) error {
 	own := int32(id) == s.member.Node()
-	lost := s.log.LeadLost()
-	if own {
-		lost = nil
+	ctx, end := life, func() {}
+	if !own {
+		ctx, end = s.log.WhileLeading(life)
 	}
-	ctx, cancel := context.WithCancelCause(life)
-	defer cancel(nil)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		select {
-		case <-lost:
-			cancel(errLeaseLost)
-		case <-ctx.Done():
-		}
-	}()
+	defer end()
 	began := time.Now()
 	engine, err := s.get(ctx)
-	back := err == nil && !own && !s.isDead(id) // starting an engine takes long; the epoch may now be of a node that is alive
+	if err == nil && !own {
+		err = s.log.ConfirmLead(ctx)
+	}
+	back := err == nil && !own && !s.isDead(id) // to start an engine takes long; its epoch now would be of a node that lives
 	if err == nil && !own && !back {
 		err = engine.Failover(ctx, id)
 	}
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	cancel(nil)
-	<-watched
 	if tell := s.tell().TakeOver; tell != nil && life.Err() == nil && !back && (err != nil || !own) {
-		tell(observe.TakeOverEvent{Node: int32(id), Took: time.Since(began), Try: try, Err: err})
+		tell(observe.TakeOverEvent{Node: int32(id), Own: own, Took: time.Since(began), Try: try, Err: err})
 	}
 	return err
 }

@@ -30,6 +30,9 @@ func (s *streams) cleanLeft(life context.Context, left *leftLogs) {
 	if _, marked := view.Get(bucketKey); !marked {
 		return // there has been no engine yet
 	}
+	if s.log.ConfirmLead(life) != nil {
+		return
+	}
 	left.next = time.Now().Add(left.every)
 	for node := range view.Nodes() {
 		id := streamcatalog.NodeID(node.ID)

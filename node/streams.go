@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidemark-io/tidemark/meta"
@@ -15,9 +16,9 @@ import (
 	streamcatalog "github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// streams is the stream engine of a node. It starts with the first stream that is asked for, or when a log must be
-// recovered: this node's own or a dead one's. In a cluster without streams a node has no bucket, no caches, no metrics of
-// them, and metadata that an older version can read.
+// streams is the stream engine of a node. It starts with the first stream that is asked for, and without that when there is
+// something for it to do, see isNeeded. A node in a cluster without streams has no bucket, no caches, no metrics of them, and
+// metadata that an older version can read.
 type streams struct {
 	log    *meta.Log
 	member *meta.Member
@@ -34,9 +35,10 @@ type streams struct {
 	begun  int64          // the node epoch of the newest engine
 	closed bool
 
+	reached atomic.Pointer[objstore.Store] // is store, for who does not have the turn; nil: it is not open
 	telling sync.Once
-	events  observe.StreamEvents // those of observe; use tell
-	dead    takeOvers
+	events  observe.StreamEvents // those of observe; ask tell
+	loops   loops
 }
 
 // streamOptions configure the engine.
@@ -55,6 +57,9 @@ type streamOptions struct {
 	look time.Duration
 	// clean is how often it checks what is left of the logs of nodes that do not come back; 0 is [cleanLogs].
 	clean time.Duration
+	// ask is how often it asks the bucket for something, askTime how long an answer may take, and patience for how long all must have
+	// failed before it leaves the lease to others; 0 are [askStore], [answerTime] and [leasePatience].
+	ask, askTime, patience time.Duration
 }
 
 func newStreams(log *meta.Log, member *meta.Member, o streamOptions) *streams {
@@ -87,9 +92,13 @@ func (s *streams) get(ctx context.Context) (*stream.Engine, error) {
 // take waits for the token. The caller calls done to return it.
 func (s *streams) take(ctx context.Context) (done func(), err error) {
 	select {
-	case <-s.turn:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	case <-s.turn: // even if ctx has ended: a close then still says what it could not do
+	default:
+		select {
+		case <-s.turn:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
 	if s.closed {
 		s.turn <- struct{}{}
@@ -126,6 +135,7 @@ func (s *streams) openStore(ctx context.Context) error {
 		return errors.Join(&StoreError{Store: store.String(), Err: err}, store.Close())
 	}
 	s.store = store
+	s.reached.Store(&store)
 	return nil
 }
 
@@ -160,8 +170,11 @@ func (s *streams) start(ctx context.Context) error {
 	return nil
 }
 
-// watch starts looking for logs that must be recovered, once. It does not block.
-func (s *streams) watch() { s.dead.begin(s) }
+// watch begins to look for what there is to do although nobody asks for a stream, unless that has begun. It waits for nothing.
+func (s *streams) watch() {
+	s.loops.begin("dead logs", s.watchDead)
+	s.loops.begin("the lease", s.keepLease)
+}
 
 // tell returns the events for metrics and the log.
 func (s *streams) tell() observe.StreamEvents {
@@ -186,19 +199,29 @@ func (s *streams) bucket(ctx context.Context) (objstore.Store, error) {
 	return s.store, nil
 }
 
-// isUnfinished reports whether the log of an earlier process of this node was not closed, and no engine that recovers it
-// has been started.
-func (s *streams) isUnfinished(ctx context.Context) bool {
-	own, known := s.log.View().Node(s.member.Node())
-	if !known || own.WALEpoch < 0 {
-		return false
-	}
+// isNeeded reports whether an engine should run here that does not: because the log of an earlier process or engine of this node
+// was not closed; because this node holds the metadata lease, and there is something for its cleaner and compactions; or because
+// there are stream-set objects of its own, which nobody else compacts while it lives.
+func (s *streams) isNeeded(ctx context.Context) bool {
 	done, err := s.take(ctx)
 	if err != nil {
 		return false
 	}
-	defer done()
-	return s.engine == nil
+	running := s.engine != nil && s.engine.Err() == nil
+	done()
+	if running {
+		return false
+	}
+	view := s.log.View()
+	if own, known := view.Node(s.member.Node()); known && own.WALEpoch >= 0 || s.log.Leads() && hasDuties(view) {
+		return true
+	}
+	for set := range view.StreamSets() {
+		if int32(set.Node) == s.member.Node() {
+			return true
+		}
+	}
+	return false
 }
 
 // state is what metrics show of streams and of their calls to the bucket.
@@ -226,7 +249,7 @@ func (s *streams) options() stream.Options {
 
 // close closes the engine, so that nothing is left to recover, and the bucket.
 func (s *streams) close(ctx context.Context) error {
-	s.dead.end()
+	s.loops.end()
 	done, err := s.take(ctx)
 	if errors.Is(err, ErrClosed) {
 		return nil
@@ -249,5 +272,6 @@ func (s *streams) close(ctx context.Context) error {
 		errs = append(errs, s.store.Close())
 	}
 	s.engine, s.store = nil, nil
+	s.reached.Store(nil)
 	return errors.Join(errs...)
 }

@@ -44,8 +44,12 @@ func (e *StoreError) Error() string {
 // Unwrap returns the cause.
 func (e *StoreError) Unwrap() error { return e.Err }
 
-// openStreams prepares the stream engine, which starts with the first stream or when a log must be recovered. A
-// configured store is opened and probed now: a server should not find out hours later that it cannot write there.
+// startTime is how long a start waits for an object store that does not answer, and reachAgain the pause between two later tries.
+const startTime, reachAgain = 10 * time.Second, 5 * time.Second
+
+// openStreams makes what starts a stream engine when the first stream is asked for or it is needed otherwise. A store that the
+// configuration names is opened and probed now: a server should not find out hours later that it cannot write there. One that
+// does not answer now is another matter: topics on disk do not need it, so they are served, and it is tried on.
 func (n *Node) openStreams(ctx context.Context) error {
 	c := n.config
 	settings, err := c.streamConfig()
@@ -61,7 +65,7 @@ func (n *Node) openStreams(ctx context.Context) error {
 	})
 	n.undo("streams", n.streams.close)
 	if c.Store != "" {
-		if err := n.streams.reach(ctx); err != nil {
+		if err := n.reachStore(ctx); err != nil {
 			return err
 		}
 	}
@@ -69,7 +73,46 @@ func (n *Node) openStreams(ctx context.Context) error {
 	return nil
 }
 
-// openBucket opens the configured object store, or the one in the data directory. Metrics cover it from then on.
+// reachStore makes sure that the store can be used, for the start. A store that does not answer is tried on in the background.
+func (n *Node) reachStore(ctx context.Context) error {
+	soon, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	err := n.streams.reach(soon)
+	if err == nil || ctx.Err() != nil || !isSilent(err) {
+		return err
+	}
+	n.storeProblem.set(err.Error())
+	n.log.Warn("topics on disk are served without the object store, which is tried on; streams wait for it", "error", err)
+	n.streams.loops.begin("the store", n.keepReaching)
+	return nil
+}
+
+// keepReaching tries to reach the store until that succeeds or life ends. What it lacks, if it answers, is told as what is wrong
+// with it.
+func (n *Node) keepReaching(life context.Context) {
+	for {
+		err := n.streams.reach(life)
+		switch {
+		case life.Err() != nil:
+			return
+		case err == nil:
+			n.storeProblem.set("")
+			n.log.Info("the object store answers")
+			return
+		case n.storeProblem.get() != err.Error():
+			n.storeProblem.set(err.Error())
+			n.log.Error("the object store cannot be used; it is tried on", "error", err)
+		}
+		select {
+		case <-time.After(reachAgain):
+		case <-life.Done():
+			return
+		}
+	}
+}
+
+// openBucket opens the object store that the configuration names, or the one in the data directory. Metrics tell of it from
+// then on.
 func (n *Node) openBucket(ctx context.Context) (store objstore.Store, err error) {
 	name, local := path.Join(n.config.DataDir, objectsDir), true
 	if n.config.Store != "" {

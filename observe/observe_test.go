@@ -133,6 +133,7 @@ func TestEveryEventOfEveryRoomIsObserved(t *testing.T) {
 	streams := Streams(r.registry, r.log)
 	fire(t, streams.Engine)
 	streams.TakeOver(TakeOverEvent{})
+	streams.LeaseLeft(LeaseLeftEvent{})
 	fire(t, ObjectStore(r.registry, r.log))
 }
 

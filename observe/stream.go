@@ -23,11 +23,22 @@ var (
 type StreamEvents struct {
 	Engine   stream.Events
 	TakeOver func(TakeOverEvent)
+	// LeaseLeft is called when this node has left the metadata lease to others.
+	LeaseLeft func(LeaseLeftEvent)
+}
+
+// LeaseLeftEvent tells that the holder of the metadata lease has left it to others, because it cannot reach the bucket.
+type LeaseLeftEvent struct {
+	// Err is what the bucket was asked for last, Failing for how long it has failed, and Pause how long the lease is left.
+	Err            error
+	Failing, Pause time.Duration
 }
 
 // TakeOverEvent reports that the holder of the metadata lease took over the log of a dead node, or tried to.
 type TakeOverEvent struct {
 	Node int32
+	// Own says that the node is this one, whose engine could not be started: Err is why.
+	Own  bool
 	Took time.Duration
 	// Try counts from 1. Err is why it failed; it is retried while the node stays dead and this one has the lease.
 	Try int
@@ -43,7 +54,7 @@ func Streams(registry prometheus.Registerer, log *slog.Logger) StreamEvents {
 	observeWAL(f, log, &e)
 	observeUploads(f, log, &e)
 	observeCompaction(f, log, &e)
-	return StreamEvents{Engine: e, TakeOver: observeTakeOvers(f, log)}
+	return StreamEvents{Engine: e, TakeOver: observeTakeOvers(f, log), LeaseLeft: observeLease(f, log)}
 }
 
 // observeEngine reports engines that begin and fail.
@@ -217,10 +228,16 @@ func observeCompaction(f factory, log *slog.Logger, e *stream.Events) {
 // observeTakeOvers reports on the logs of dead nodes.
 func observeTakeOvers(f factory, log *slog.Logger) func(TakeOverEvent) {
 	var (
-		done     = f.counter("takeovers_total", "Logs of dead nodes that this node has taken over as holder of the metadata lease.")
-		failures = f.counter("takeover_failures_total", "Times that the log of a dead node could not be taken over. It is retried.")
+		done      = f.counter("takeovers_total", "Logs of dead nodes that this node has taken over as holder of the metadata lease.")
+		failures  = f.counter("takeover_failures_total", "Times that the log of a dead node could not be taken over. It is retried.")
+		unstarted = f.counter("engine_start_failures_total", "Times that the stream engine of this node could not be started, when it was needed and nobody had asked for a stream. It is retried.")
 	)
 	return func(e TakeOverEvent) {
+		if e.Own {
+			unstarted.Inc()
+			log.Warn("the stream engine could not be started; it is retried", "try", e.Try, "took", e.Took, "error", e.Err)
+			return
+		}
 		if e.Err != nil {
 			failures.Inc()
 			log.Warn("the streams' log of a dead node could not be taken over; it is retried", "node", e.Node, "try", e.Try,
@@ -230,6 +247,16 @@ func observeTakeOvers(f factory, log *slog.Logger) func(TakeOverEvent) {
 		done.Inc()
 		log.Warn("the streams' log of a dead node was taken over: what it had acknowledged is kept, and its streams can be opened "+
 			"elsewhere", "node", e.Node, "try", e.Try, "took", e.Took)
+	}
+}
+
+// observeLease tells that the lease was left to others.
+func observeLease(f factory, log *slog.Logger) func(LeaseLeftEvent) {
+	left := f.counter("lease_resignations_total", "Times that this node left the metadata lease to others, because it could not reach the object store.")
+	return func(e LeaseLeftEvent) {
+		left.Inc()
+		log.Warn("the object store cannot be reached: this node leaves the metadata lease to others, and requests it again later",
+			"failing", e.Failing, "pause", e.Pause, "error", e.Err)
 	}
 }
 

@@ -106,6 +106,21 @@ func TestU03_TakeOversOfDeadNodesAreTold(t *testing.T) {
 	require.Len(t, r.loud(), 3)
 }
 
+func TestANodeThatCannotReachItsStoreTellsWhatItLeavesUndone(t *testing.T) {
+	r := newRig()
+	e := Streams(r.registry, r.log)
+	e.TakeOver(TakeOverEvent{Node: 1, Own: true, Took: time.Second, Try: 3, Err: errDisk})
+	e.LeaseLeft(LeaseLeftEvent{Err: errDisk, Failing: time.Minute, Pause: 2 * time.Minute})
+	require.Equal(t, map[string]float64{
+		`tidemark_stream_engine_start_failures_total`: 1,
+		`tidemark_stream_lease_resignations_total`:    1,
+	}, r.samples(t))
+	require.Equal(t, []string{
+		`level=WARN msg="the stream engine could not be started; it is retried" try=3 took=1s error="input/output error"`,
+		`level=WARN msg="the object store cannot be reached: this node leaves the metadata lease to others, and requests it again later" failing=1m0s pause=2m0s error="input/output error"`,
+	}, r.loud())
+}
+
 func TestU14_RequestsToTheStoreAreCountedByClassWithTheirBytes(t *testing.T) {
 	r := newRig()
 	e := ObjectStore(r.registry, r.log)

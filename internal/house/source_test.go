@@ -22,6 +22,7 @@ var clockDefaults = map[string][]string{
 	"meta/log.go":      {"time.Now"},
 	"meta/member.go":   {"time.NewTicker"}, // how often a member looks after its place and the cluster
 	"meta/proposer.go": {"time.NewTimer"},  // how long to wait before a lost backend is tried again
+	"meta/lease.go":    {"time.NewTimer"},  // for how long the lease is left to others
 }
 
 func TestPureRoomsCallNeitherTheClockNorTheOperatingSystem(t *testing.T) {

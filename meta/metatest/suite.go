@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -47,6 +48,7 @@ func Run(t *testing.T, make func(t *testing.T) Storage) {
 		{"a truncated index is not a free one (B10)", (*suite).truncationKeepsHead},
 		{"truncation removes what the older snapshot covers (MP-6)", (*suite).truncatesBelowOlderSnapshot},
 		{"bytes belong to whoever passed or got them", (*suite).bytesAreNotShared},
+		{"who gains the lease is the coordinator until another one is (MP-9)", (*suite).oneCoordinates},
 		{"a closed backend and an ended context say so", (*suite).closedAndCancelled},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -417,6 +419,83 @@ func (s *suite) sharesTheLog(shared Shared) {
 	claim.Release()
 	_, err = s.claim("lease/meta", "mine")
 	require.NoError(s, err)
+}
+
+// process is a log and its member over a backend.
+type process struct {
+	log    *meta.Log
+	member *meta.Member
+}
+
+func (s *suite) join(b meta.Backend, node int32) process {
+	l, err := meta.Open(s.ctx, b, meta.Options{Node: node})
+	require.NoError(s, err)
+	m, err := meta.Join(s.ctx, l, meta.MemberOptions{Node: node, Tick: 5 * time.Millisecond, Announce: true})
+	require.NoError(s, err)
+	return process{l, m}
+}
+
+func (p process) end(s *suite) {
+	p.member.Close()
+	require.NoError(s, p.log.Close())
+}
+
+// leads waits until a process leads as the coordinator of an epoch.
+func (p process) leads(s *suite, epoch int64) {
+	patience := time.After(time.Minute)
+	for {
+		changed := p.log.Changes()
+		if now, leads := p.log.CoordinatorEpoch(); leads && now == epoch {
+			return
+		}
+		select {
+		case <-changed:
+		case <-patience:
+			s.Fatalf("%v is the coordinator, not epoch %d", p.log.View().Coordinator(), epoch)
+		}
+	}
+}
+
+func (s *suite) oneCoordinates() {
+	first := s.join(s.b, 1)
+	require.NoError(s, until(func() error { return first.member.RaiseLevel(s.ctx, meta.LevelStreams) }))
+	first.leads(s, 1)
+	require.Equal(s, meta.LevelTables, first.log.View().Level())
+	stale := meta.RegisterCoordinator{Node: 1, NodeEpoch: first.member.Epoch(), ExpectedEpoch: 1}
+	first.end(s)
+
+	again := s.join(s.b, 1)
+	again.leads(s, 2)
+	_, err := again.log.Do(s.ctx, stale)
+	require.ErrorIs(s, err, meta.NodeEpochMismatch, "of a process that is gone")
+	stale.NodeEpoch = again.member.Epoch()
+	_, err = again.log.Do(s.ctx, stale)
+	require.ErrorIs(s, err, meta.CoordinatorFenced)
+	require.NoError(s, until(func() error { return again.log.ConfirmLead(s.ctx) }))
+
+	shared, ok := s.storage.(Shared)
+	if !ok {
+		again.end(s)
+		return
+	}
+	b, err := shared.Join()
+	require.NoError(s, err)
+	defer b.Close()
+	other := s.join(b, 2)
+	require.ErrorIs(s, until(func() error { return other.log.ConfirmLead(s.ctx) }), meta.ErrNotLeading)
+	led, stop := again.log.WhileLeading(s.ctx)
+	defer stop()
+	again.log.Resign(time.Hour)
+	other.leads(s, 3)
+	<-led.Done()
+	require.ErrorIs(s, context.Cause(led), meta.ErrNotLeading)
+	require.ErrorIs(s, until(func() error { return again.log.ConfirmLead(s.ctx) }), meta.ErrNotLeading)
+	_, err = again.log.Do(s.ctx, meta.LeadBucket{Node: 1, NodeEpoch: again.member.Epoch(), CoordinatorEpoch: 2})
+	require.ErrorIs(s, err, meta.CoordinatorFenced)
+	other.end(s)
+	again.log.Candidate()
+	again.leads(s, 4)
+	again.end(s)
 }
 
 func (s *suite) truncationKeepsHead() {
