@@ -42,6 +42,9 @@ func (b *rebuilder) takeStream(s *foundStream, chosen chain) {
 		row.Epoch = max(s.epoch, s.log.epoch)
 	}
 	if s.goesOn() && s.log.to > s.end {
+		if s.log.late {
+			b.tellLate(s)
+		}
 		if s.log.salvaged {
 			b.salvageFrom(s)
 		} else {
@@ -52,6 +55,16 @@ func (b *rebuilder) takeStream(s *foundStream, chosen chain) {
 		b.made.LoggedBytes += s.log.bytes
 	}
 	b.made.Streams = append(b.made.Streams, row)
+}
+
+// tellLate reports that no object has a stream's last records in a log of which the beginning is gone. So the log was not
+// recovered, and it is not known that objects have what is gone.
+func (b *rebuilder) tellLate(s *foundStream) {
+	f := findStream(s.id)
+	f.Node, f.Stops = s.log.node, true
+	b.find(f, "the log was ended and its first objects are gone, as if it had been recovered and were being removed, but no object "+
+		"has its records from %d to %d: either what was acknowledged in those objects of the log is lost, of this stream or of "+
+		"others, or this stream was trimmed or deleted. The records are used", max(s.end, s.log.from), s.log.to)
 }
 
 // leaveUnclear looks for streams whose log continues after an ambiguous gap: either records that were trimmed, or ones

@@ -13,9 +13,9 @@ import (
 	"github.com/tidemark-io/tidemark/stream/catalog"
 )
 
-// TestALogThatIsBeingRemovedIsNoDamageToARebuild: a node was taken over, so that all of its log is in objects, and two of the log's
-// objects cannot be removed: the last, and whichever other one. Then the metadata is lost. What is left of the log must not look as if an object of
-// it was lost.
+// TestALogThatIsBeingRemovedIsNoDamageToARebuild: a node was taken over, so that all of its log is in objects, and two of the
+// log's objects cannot be removed: the last, and one other after the other. Then the metadata is lost. What is left of the log
+// must not look as if an object of it was lost.
 func TestALogThatIsBeingRemovedIsNoDamageToARebuild(t *testing.T) {
 	for name, of := range map[string]struct {
 		lives   int  // of the node that dies

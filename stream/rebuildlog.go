@@ -29,6 +29,9 @@ type foundLog struct {
 	// that exist may have been sent together with the first of the epoch, which never arrived: then nothing in them was
 	// acknowledged.
 	proved bool
+	// late reports that the log was ended and its first objects are gone, as if it had been recovered and were being
+	// removed. If that is so, data objects have all of its records.
+	late bool
 }
 
 // readLogs finds the logs of all nodes of the cluster, and which parts were not drained.
@@ -96,6 +99,7 @@ type nodeLog struct {
 	lost    int64                // records after damage
 	run     []walObject          // that were read
 	trim    int64
+	late    bool // as in foundLog
 	streams map[catalog.StreamID]*foundLog
 }
 
@@ -207,6 +211,7 @@ func (l *nodeLog) readNewest(ctx context.Context) error {
 	if removing {
 		start, proved = lowest, false
 	}
+	l.late = removing || fenced && !proved && ok && known < lowest
 	l.state.WALEpoch, l.state.WALStart = epoch, start
 	t := walTakeover{store: l.WAL, prefix: l.prefix, ended: epoch}
 	if !proved && !removing && !(ok && known < lowest) {
@@ -243,6 +248,7 @@ func (l *nodeLog) proveStart(ctx context.Context, t *walTakeover, s *walSurvey, 
 	acked, says, err := readMark(ctx, l.WAL, s.own[lowest])
 	if err == nil && says {
 		if _, ended := s.fence(); ended {
+			l.late = true
 			return false, nil
 		}
 		l.bad = true
@@ -324,7 +330,9 @@ func (l *nodeLog) record(key string, f Frame, proved bool) error {
 	found := l.streams[r.Stream]
 	switch {
 	case found == nil || r.Epoch > found.epoch: // an earlier epoch's records were committed when it ended
-		found = &foundLog{node: l.prefix.Node, epoch: r.Epoch, from: r.Base, to: r.Base, torn: map[int64]bool{}, proved: proved}
+		found = &foundLog{
+			node: l.prefix.Node, epoch: r.Epoch, from: r.Base, to: r.Base, torn: map[int64]bool{}, proved: proved, late: l.late,
+		}
 		l.streams[r.Stream] = found
 		if s := l.stream(r.Stream); s.log == nil || s.log.epoch < r.Epoch {
 			s.log = found
