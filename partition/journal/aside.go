@@ -24,7 +24,7 @@ type Aside struct {
 // concerned. A file of more than most bytes is not written: the error is [ErrTooMuch].
 //
 // Nothing may be added to the side meanwhile; rounds of the other one may be. It blocks on the device. After an error the
-// side is as it was, and no file is left unless it is complete; one that matches vfs.IsNoSpace may be tried again.
+// side is as it was, and a power cut leaves no file unless it is complete; one that matches vfs.IsNoSpace may be tried again.
 func (w *Writer) SetAside(side int, selected func(Key) bool, most int64) (Aside, error) {
 	from, err := w.fs.Open(w.name, vfs.ReadOnly)
 	if err != nil {
@@ -106,7 +106,10 @@ func (c *asideCopy) run() (bytes int64, err error) {
 	if err := c.fs.Rename(temp, c.name); err != nil {
 		return 0, err
 	}
-	return sectorSize + c.side, c.fs.SyncDir(path.Dir(c.name))
+	if err := c.fs.SyncDir(path.Dir(c.name)); err != nil {
+		return 0, errors.Join(err, c.fs.Remove(c.name)) // or each further try would leave another one
+	}
+	return sectorSize + c.side, nil
 }
 
 // round copies what is selected of one round, as a round.

@@ -206,3 +206,17 @@ func TestAFaultOrAPowerCutWhileASideIsSetAsideLosesNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestFilesThatCannotBeMadeDurableDoNotPileUp(t *testing.T) {
+	m := newFS(t)
+	disk := faultfs.New(m, nil)
+	w := journal.NewWriter(journal.Options{FS: disk, Dir: "data", Bytes: smallest})
+	side := addRound(t, w, piece(1, 0, "failed"))
+	exhaust(t, w, side)
+	disk.SetInjector(faultfs.FailMatching(faultfs.OpSyncDir, "data", syscall.ENOSPC))
+	for range 3 {
+		_, err := w.SetAside(side, only(1), 1<<20)
+		require.ErrorIs(t, err, syscall.ENOSPC, "so it is tried again")
+		require.Equal(t, []string{journal.FileName}, names(t, m))
+	}
+}
