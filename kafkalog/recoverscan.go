@@ -121,7 +121,8 @@ func verify(b batch.Batch) error {
 	return nil
 }
 
-// bytes returns n bytes at the position, valid until the next call. What the buffer held before was checked.
+// bytes returns n bytes at the position, valid until the next call. What the buffer held before the position was checked. No
+// byte is read twice.
 func (rec *recovery) bytes(n int) ([]byte, error) {
 	if from := rec.at - rec.bufAt; rec.bufLen > 0 && from >= 0 && from+int64(n) <= int64(rec.bufLen) {
 		return rec.buf[from : from+int64(n)], nil
@@ -129,12 +130,18 @@ func (rec *recovery) bytes(n int) ([]byte, error) {
 	if err := rec.writeAgain(); err != nil {
 		return nil, err
 	}
+	var begun []byte // what is there already
+	if from := rec.at - rec.bufAt; from >= 0 && from < int64(rec.bufLen) {
+		begun = rec.buf[from:rec.bufLen]
+	}
 	if n > len(rec.buf) {
 		rec.buf = make([]byte, n)
 	}
+	have := copy(rec.buf, begun)
 	rec.bufAt = rec.at
 	rec.bufLen = int(min(int64(len(rec.buf)), rec.reader.size-rec.at))
-	if err := rec.reader.readAt(rec.buf[:rec.bufLen], rec.at); err != nil {
+	if err := rec.reader.readAt(rec.buf[have:rec.bufLen], rec.at+int64(have)); err != nil {
+		rec.bufLen = 0
 		return nil, err
 	}
 	return rec.buf[:n], nil
