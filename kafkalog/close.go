@@ -30,7 +30,9 @@ func (l *Log) Close() error {
 	if l.closed.Load() {
 		return nil
 	}
-	if err := l.writeOnClose(); err != nil {
+	err := l.writeOnClose()
+	l.mu.whole = err == nil && !l.fenced.Load()
+	if err != nil {
 		l.env.events.CloseFailed(FailedEvent{Dir: l.dir, Err: err})
 	}
 	return l.letGoLocked()

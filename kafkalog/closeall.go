@@ -120,6 +120,7 @@ func (job *closeJob) finish() error {
 	defer job.unlock()
 	l.advanceFlushed(min(l.end.Load(), l.mu.hole))
 	l.names.synced.Store(l.names.changed.Load())
+	l.mu.whole = true
 	return l.letGoLocked()
 }
 

@@ -21,7 +21,8 @@ package kafkalog
 //	├── *.cleaned, *.swap                replacements under way, see loader.clean and split.go
 //	└── *.tmp                            new side of an atomic replace
 //
-// A log that never held more than a few KiB is its first record file alone: the others are then made from it, see young.go.
+// A log that never held more than a few KiB is its first record file alone: what the others would say is then made from it,
+// or taken from its Summary, see young.go.
 //
 // A record file holds whole batches and nothing else (format.go of package batch draws one):
 //
@@ -37,7 +38,8 @@ package kafkalog
 //
 // What stands behind the last batch is not read: a batch that is being written, the rest of one that a crash cut, or
 // zeros that a Kafka broker reserved. In an open log the length that counts is in memory. When a log is opened it is
-// found again: after a clean stop by the headers behind the last index entry, otherwise by the checksums.
+// found again: after a clean stop by the log's Summary, or the headers behind the last index entry, otherwise by the
+// checksums.
 //
 // Recovery reads from the highest base on that has a readable snapshot. The order that makes this right:
 //

@@ -38,6 +38,7 @@ type Log struct {
 		tail    tail
 		stage   *stage // nil while nobody appends
 		fresh   bool   // there was no record when the log was opened, and none was appended
+		whole   bool   // it was closed, and all of it is on disk
 		retired []retiredFile
 		// What a failed truncation left undone, and settle does before the next append.
 		trimOwed    bool // the active file is longer than the log says

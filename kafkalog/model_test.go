@@ -486,7 +486,11 @@ func (m *model) reopen(t *rapid.T) {
 	m.synced, m.durable, m.cut = m.end, m.start, false
 	producers := m.liveProducers()
 	require.NoError(t, m.bench.env.Close())
-	m.openOn(t, m.fs, Options{Clean: rapid.Bool().Draw(t, "clean"), RecoveryPoint: m.synced})
+	o := Options{Clean: rapid.Bool().Draw(t, "clean"), RecoveryPoint: m.synced}
+	if s, ok := m.log.Summary(); ok && rapid.Bool().Draw(t, "summary") {
+		o.Summary = s
+	}
+	m.openOn(t, m.fs, o)
 	m.endsWithLastBatch()
 	m.synced = min(m.synced, m.end)
 	require.Equal(t, m.end, m.log.LogEnd())

@@ -14,9 +14,12 @@ import (
 type Options struct {
 	// Config is the configuration; the zero Config is [DefaultConfig].
 	Config Config
-	// Clean says that the log was closed with everything flushed, and that nothing has written to it since. Then no
-	// record is read, unless the files contradict it.
+	// Clean says that the log was closed with everything flushed, and that nothing has written to it since. Then only a
+	// few headers are read, or with Summary nothing, unless the files contradict it.
 	Clean bool
+	// Summary is what [Log.Summary] gave after the log was closed last, or nil. With Clean, and if the files agree with it,
+	// no record file is read at all. Otherwise it is not looked at.
+	Summary *Summary
 	// RecoveryPoint is an offset below which every record was flushed, such as [Log.RecoveryPoint] gave. 0 or less is
 	// unknown. Damage below it is never cut off. What recovery must read does not depend on it: the directory itself
 	// proves that, since the snapshot at a segment's base is written only once everything below is on disk.
@@ -81,11 +84,13 @@ type loader struct {
 	end         int64
 	flushed     int64 // everything below is on disk
 	epochs      *epochCache
-	noEpochs    bool    // the epoch file is missing or unreadable
-	young       bool    // see youngBytes
-	retiredTxns []int64 // bases of segments whose records survived a power cut and whose transaction index did not
-	stopped     bool    // the files agree with a clean stop
-	fresh       bool    // there was no log
+	noEpochs    bool     // the epoch file is missing or unreadable
+	young       bool     // see youngBytes
+	modified    int64    // when the last segment's records were modified last, ns
+	retiredTxns []int64  // bases of segments whose records survived a power cut and whose transaction index did not
+	stopped     bool     // the files agree with a clean stop
+	summary     *Summary // what was taken of the records from a summary, nil if they were read
+	fresh       bool     // there was no log
 }
 
 // load brings the directory to one state and reads it. Each segment whose offsets do not fit its indexes is split, and the
@@ -240,6 +245,7 @@ func (ld *loader) attach(s *segment, end int64, names []string) error {
 	size := info.Size()
 	s.size.Store(size)
 	s.openedAt = size
+	ld.modified = info.ModTime().UnixNano()
 	limits := indexLimits{end: end, size: size}
 	s.needsIndex = !slices.Contains(names, fileName(s.base, indexSuffix)) ||
 		!slices.Contains(names, fileName(s.base, timeIndexSuffix))
@@ -330,6 +336,7 @@ func (ld *loader) honourStart() error {
 		ld.segments = ld.segments[:last]
 	}
 	ld.end, ld.flushed = ld.start, ld.start
+	ld.summary = nil // it is of what was just discarded
 	ld.log.producers.state.reset(ld.start)
 	if err := ld.log.snapshots.removeAll(); err != nil {
 		return err
@@ -437,9 +444,15 @@ func (ld *loader) holdsNothing() bool {
 	return len(ld.segments) == 1 && ld.segments[0].size.Load() == 0
 }
 
-// rebuildEpochs walks the headers of the whole log. Damage that readers will meet ends the walk of its segment.
+// rebuildEpochs makes the epochs from the summary, or else walks the headers of the whole log. Damage that readers will meet ends
+// the walk of its segment.
 func (ld *loader) rebuildEpochs() error {
 	ld.epochs = newEpochCache(ld.env.fs, ld.dir)
+	if ld.young && ld.summary != nil {
+		known := cutEpochsFrom(ld.summary.epochs, ld.end)
+		ld.epochs.list.Store(&known)
+		return nil
+	}
 	for _, s := range ld.segments {
 		r, err := s.reader()
 		if err != nil {

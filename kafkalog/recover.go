@@ -22,6 +22,9 @@ func (ld *loader) findEnd() error {
 		ld.end, ld.flushed = ld.start, ld.start
 		return nil
 	}
+	if known, err := ld.takeSummary(); err != nil || known {
+		return err
+	}
 	if err := ld.findOverflow(); err != nil {
 		return err
 	}
