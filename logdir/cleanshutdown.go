@@ -31,7 +31,8 @@ type marker struct {
 }
 
 // TakeCleanShutdown reads the marker and removes it durably, so that the next process recovers if this one does not
-// stop cleanly. Call it before any log is loaded. Later calls return the first one's answer.
+// stop cleanly. What is said of closed logs ([Dir.ClosedLogs]) goes with it. Call it before any log is loaded. Later calls
+// return the first one's answer.
 func (d *Dir) TakeCleanShutdown() (CleanShutdown, error) {
 	var taken CleanShutdown
 	err := d.use(func() error {
@@ -64,8 +65,12 @@ func (d *Dir) HasCleanShutdown() (there bool, err error) {
 }
 
 // takeMarker is done only when the removal is durable. If it fails after the removal, the clean end is forgotten, which
-// costs a recovery and no data.
+// costs a recovery and no data. Of the two files a power cut may bring either back, or both: what is said of closed logs is
+// believed beside a marker only, and both are back only if nothing was loaded yet.
 func (d *Dir) takeMarker() (CleanShutdown, error) {
+	if err := d.fs.Remove(d.file(closedLogsFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return CleanShutdown{}, err
+	}
 	file := d.file(cleanShutdownFile)
 	data, err := vfs.ReadFile(d.fs, file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -1,6 +1,9 @@
 package logdir
 
 import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
 	"maps"
 	"os"
 	"strings"
@@ -225,6 +228,94 @@ func TestTheCleanShutdownMarkerCountsByItsPresence(t *testing.T) {
 	} {
 		require.Equal(t, want, decodeMarker([]byte(text)), "%q", text)
 	}
+}
+
+var goldenClosedLogs = []ClosedLog{
+	{Topic: id(42), Partition: 0, Summary: []byte("abc")},
+	{Topic: id(42), Partition: 10, Summary: []byte{}},
+}
+
+func TestClosedLogsBytes(t *testing.T) {
+	data, left := encodeClosedLogs(goldenClosedLogs, maxClosedLogs)
+	require.Zero(t, left)
+	require.Equal(t, golden(t, "closed-logs-v0"), data)
+	logs, err := decodeClosedLogs(data)
+	require.NoError(t, err)
+	require.Equal(t, goldenClosedLogs, logs)
+	none, left := encodeClosedLogs(nil, maxClosedLogs)
+	require.Zero(t, left)
+	require.Equal(t, "TMCLOSED\x00\x00\x00\x00\x48\x67\x4b\xc7\x00\x00\x00\x00", string(none))
+	logs, err = decodeClosedLogs(none)
+	require.NoError(t, err)
+	require.Empty(t, logs)
+}
+
+// closedLogs returns the golden file with a change and a checksum that fits again.
+func closedLogs(t testing.TB, change func(b []byte) []byte) []byte {
+	data := change(golden(t, "closed-logs-v0"))
+	if len(data) >= closedHeaderSize {
+		binary.BigEndian.PutUint32(data[12:], crc32.Checksum(data[closedSealed:], castagnoli))
+	}
+	return data
+}
+
+func TestDamagedClosedLogsAreRefused(t *testing.T) {
+	for want, change := range map[string]func(b []byte) []byte{
+		`f: it does not begin with "TMCLOSED" and a version`:                       func(b []byte) []byte { return b[:11] },
+		`f: it ends in its header`:                                                 func(b []byte) []byte { return b[:19] },
+		`f: 3 entries do not fit into 51 bytes`:                                    func(b []byte) []byte { b[19] = 3; return b },
+		`f: 4294967295 entries do not fit into 51 bytes`:                           func(b []byte) []byte { copy(b[16:], "\xff\xff\xff\xff"); return b },
+		`f: 24 bytes follow the last entry`:                                        func(b []byte) []byte { b[19] = 1; return b },
+		`f: the entry at position 20: 4294967295 bytes are announced and 27 there`: func(b []byte) []byte { copy(b[40:], "\xff\xff\xff\xff"); return b },
+		`f: the entry at position 47: not behind the one before it`:                func(b []byte) []byte { b[66] = 0; return b },
+		`f: the entry at position 20: partition -1 is negative`:                    func(b []byte) []byte { copy(b[36:], "\xff\xff\xff\xff"); return b },
+		`f: the entry at position 48: the file ends in it`:                         func(b []byte) []byte { b[43] = 4; return b },
+		`f: format version 1 is not known here; this build reads version 0`:        func(b []byte) []byte { b[11] = 1; return b },
+	} {
+		_, err := decodeClosedLogs(closedLogs(t, change))
+		require.EqualError(t, inFile("f", err), want)
+	}
+	whole := golden(t, "closed-logs-v0")
+	for bit := range len(whole) * 8 {
+		data := bytes.Clone(whole)
+		data[bit/8] ^= 1 << (bit % 8)
+		_, err := decodeClosedLogs(data)
+		require.Error(t, err, "bit %d", bit)
+	}
+	for n := range whole {
+		_, err := decodeClosedLogs(whole[:n])
+		require.Error(t, err, "%d bytes", n)
+	}
+}
+
+func TestLogsThatFindNoRoomAreLeftOut(t *testing.T) {
+	logs := []ClosedLog{
+		{Topic: id(1), Summary: make([]byte, 100)},
+		{Topic: id(2), Summary: make([]byte, 200)},
+		{Topic: id(3), Summary: make([]byte, 50)},
+	}
+	data, left := encodeClosedLogs(logs, closedHeaderSize+2*closedEntryHeaderSize+150)
+	require.Equal(t, 1, left)
+	read, err := decodeClosedLogs(data)
+	require.NoError(t, err)
+	require.Equal(t, []ClosedLog{logs[0], logs[2]}, read)
+}
+
+func FuzzClosedLogs(f *testing.F) {
+	f.Add(golden(f, "closed-logs-v0"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		data = bytes.Clone(data)
+		if len(data) >= closedHeaderSize {
+			binary.BigEndian.PutUint32(data[12:], crc32.Checksum(data[closedSealed:], castagnoli))
+		}
+		logs, err := decodeClosedLogs(data)
+		if err != nil {
+			return
+		}
+		again, left := encodeClosedLogs(logs, len(data))
+		require.Zero(t, left)
+		require.Equal(t, data, again)
+	})
 }
 
 func TestUUIDTextIsKafkas(t *testing.T) {

@@ -21,6 +21,7 @@ const (
 	highWatermarkFile = "replication-offset-checkpoint"
 	cleanerOffsetFile = "cleaner-offset-checkpoint"
 	pageCachedFile    = "tidemark.page-cached" // ours: Kafka takes no notice of it
+	closedLogsFile    = "tidemark.closed-logs" // ours
 	indexCacheDir     = "remote-log-index-cache"
 	metadataFile      = "partition.metadata" // in a partition's directory
 )
@@ -89,7 +90,7 @@ func (d *Dir) checkpoints() map[string]*Offsets {
 
 // prepare removes half-written files and makes the checkpoint files that are missing, empty as Kafka does.
 func (d *Dir) prepare() error {
-	for _, name := range []string{metaFile, cleanShutdownFile} {
+	for _, name := range []string{metaFile, cleanShutdownFile, closedLogsFile} {
 		if err := d.removeTemp(name); err != nil {
 			return err
 		}

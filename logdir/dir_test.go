@@ -111,7 +111,7 @@ func TestAfterCloseNothingIsWritten(t *testing.T) {
 func TestOpeningRemovesHalfWrittenFilesAndNothingElse(t *testing.T) {
 	m := memfs.New()
 	require.NoError(t, open(t, m).Close())
-	for _, name := range []string{"meta.properties.tmp", "recovery-point-offset-checkpoint.tmp", ".kafka_cleanshutdown.tmp", "mine.tmp"} {
+	for _, name := range []string{"meta.properties.tmp", "recovery-point-offset-checkpoint.tmp", ".kafka_cleanshutdown.tmp", "tidemark.closed-logs.tmp", "mine.tmp"} {
 		put(t, m, "data/"+name, "half")
 	}
 	put(t, m, "data/log-start-offset-checkpoint", "0\n1\norders 3 4711\n")
@@ -248,6 +248,7 @@ func TestScanTellsWhatEachNameIs(t *testing.T) {
 	put(t, m, "data/.kafka_cleanshutdown", "")
 	put(t, m, "data/meta.properties.tmp", "")
 	put(t, m, "data/orders-4", "a file that looks like a partition")
+	put(t, m, "data/tidemark.closed-logs", "")
 	put(t, m, "data/quarantine.20261130T120000.000Z.json", "what was kept aside")
 	entries, err := d.Scan()
 	require.NoError(t, err)
@@ -273,6 +274,7 @@ func TestScanTellsWhatEachNameIs(t *testing.T) {
 		{Kind: logdir.SharedEntry, Name: "recovery-point-offset-checkpoint"},
 		{Kind: logdir.IndexCacheEntry, Name: "remote-log-index-cache"},
 		{Kind: logdir.SharedEntry, Name: "replication-offset-checkpoint"},
+		{Kind: logdir.SharedEntry, Name: "tidemark.closed-logs"},
 	}, entries)
 }
 
@@ -306,7 +308,7 @@ syncdir data
 	trace.Reset()
 	_, err = d.TakeCleanShutdown()
 	require.NoError(t, err)
-	require.Equal(t, "syncdir data\n", trace.String())
+	require.Equal(t, "remove data/tidemark.closed-logs: file does not exist\nsyncdir data\n", trace.String())
 }
 
 func TestErrorsNameTheFile(t *testing.T) {

@@ -6,6 +6,7 @@
 //	├── .lock                              held while a process owns the directory ([Open], [Dir.Close])
 //	├── meta.properties                    who owns it: cluster, node, directory ([Meta])
 //	├── .kafka_cleanshutdown               there only after a clean shutdown ([Dir.TakeCleanShutdown])
+//	├── tidemark.closed-logs               beside the marker: what the logs were ([Dir.ClosedLogs]); not Kafka's
 //	├── recovery-point-offset-checkpoint   partition → first offset not known to be on the device ─┐
 //	├── log-start-offset-checkpoint        partition → first offset that may be read               │ [Offsets]
 //	├── replication-offset-checkpoint      partition → high watermark                              │
@@ -18,8 +19,8 @@
 //	└── orders-3.d0…e8-stray/              one that does not belong to this node any more
 //
 // A process opens a directory, takes the clean-shutdown marker, loads the logs that [Dir.Scan] finds, and calls
-// [Dir.MarkLoaded]. When it stops it closes the logs, writes the checkpoints, then the marker, and closes the
-// directory. A process that does not get that far leaves no marker, and the next one recovers.
+// [Dir.MarkLoaded]. When it stops it closes the logs, writes the checkpoints and what it knows of the closed logs, then
+// the marker, and closes the directory. A process that does not get that far leaves no marker, and the next one recovers.
 //
 // Every file is replaced by means of a temporary file, a sync, a rename and a sync of the directory: after a crash it
 // is the old or the new one, and what a method has written is durable when it returns. Only [Dir.Create] of very many

@@ -74,7 +74,7 @@ func (d *Dir) classify(e fs.DirEntry) Entry {
 
 func (d *Dir) isShared(name string) bool {
 	switch name {
-	case lockFile, metaFile, cleanShutdownFile:
+	case lockFile, metaFile, cleanShutdownFile, closedLogsFile:
 		return true
 	}
 	_, ok := d.checkpoints()[name]
