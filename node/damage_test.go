@@ -78,6 +78,7 @@ func spoilables(t *testing.T, disk vfs.FS) []spoilable {
 		{"data/cleaner-offset-checkpoint", "1\n0\n", all(served)}, // nothing reads it
 		{"data/meta.properties", "version=2\n", [6]string{kept, kept, kept, kept, refused, kept}},
 		{"data/.kafka_cleanshutdown", `{"version":9}`, all(served)},
+		{"data/tidemark.closed-logs", "TMCLOSED\x00\x00\x00\x01", [6]string{kept, kept, kept, kept, refused, kept}},
 		{"data/orders-0/partition.metadata", "version: 9\nmore: 1\ntopic_id: x", [6]string{kept, kept, kept, kept, kept, offline}},
 		{"data/orders-0/leader-epoch-checkpoint", "1\n0\n", [6]string{kept, served, kept, kept, offline, offline}},
 		{"data/orders-0/log-start-offset-checkpoint", "1\n5\n", all(offline)},

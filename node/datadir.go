@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tidemark-io/tidemark/internal/parallel"
+	"github.com/tidemark-io/tidemark/kafkalog"
 	"github.com/tidemark-io/tidemark/logdir"
 	"github.com/tidemark-io/tidemark/meta"
 	"github.com/tidemark-io/tidemark/vfs"
@@ -40,6 +41,9 @@ type dataDir struct {
 
 	// What the checkpoints said at start, by partition.
 	recovered, watermarks, starts, cached map[logdir.Partition]int64
+
+	// closed is what the logs were when the last process closed them, until they are open.
+	closed map[closedKey]*kafkalog.Summary
 
 	// checkpointing is held while a checkpoint file is assembled and written, so that forget is never undone by an older
 	// snapshot.
@@ -87,7 +91,10 @@ func (n *Node) openData(ctx context.Context) error {
 	if err := n.data.readCheckpoints(); err != nil {
 		return err
 	}
-	return n.data.readPageCached()
+	if err := n.data.readPageCached(); err != nil {
+		return err
+	}
+	return n.data.readClosedLogs()
 }
 
 // takeMarker removes the marker of a clean stop; only a clean stop writes it again. It stays until logs are about to be

@@ -38,6 +38,7 @@ func (n *Node) openPartitions(ctx context.Context) error {
 	if err := n.openLogs(ctx, n.planLogs(view)); err != nil {
 		return err
 	}
+	n.data.closed = nil
 	n.opened = true
 	n.resumeDeletions(view)
 	return nil
@@ -139,6 +140,8 @@ type logPlan struct {
 	cached bool // the watermark is of a log that followed the page cache
 	host   *hosted
 
+	summary *kafkalog.Summary // of the log when it was closed, or nil
+
 	recovered, watermark, trimmed int64 // from the checkpoints, or -1
 	start                         int64 // where a log that is created begins, or -1 for an existing one
 }
@@ -158,6 +161,7 @@ func (n *Node) planLogs(view *meta.State) []logPlan {
 			}
 			p.recovered, p.watermark, p.trimmed = n.data.checkpointed(t.Name, i)
 			p.cached = n.data.pageCached(t.Name, i)
+			p.summary = n.data.closed[closedKey{t.ID, i}]
 			plans = append(plans, p)
 		}
 		n.partitions.add(t.ID, h)
@@ -250,7 +254,7 @@ func (n *Node) logOptions(p logPlan) partition.Options {
 	return partition.Options{
 		Env: n.env, Flusher: n.flusher, Maintainer: n.maintainer, Now: n.config.Now,
 		Dir: p.dir, Topic: p.topic, Index: p.index, TopicID: p.id, Config: p.config, LeaderEpoch: p.epoch,
-		Clean: p.clean, RecoveryPoint: p.recovered, HighWatermark: p.watermark, LogStart: p.start,
+		Clean: p.clean, Summary: p.summary, RecoveryPoint: p.recovered, HighWatermark: p.watermark, LogStart: p.start,
 		PageCached: p.cached,
 		Changed:    n.checkpoints.moved, Room: n.roomFor(p.topic), Events: n.logEvents,
 	}
@@ -313,6 +317,7 @@ func (n *Node) finishPartitions() error {
 	if err := n.flusher.RemoveJournal(); err != nil {
 		return err
 	}
+	n.writeClosedLogs(logs)
 	n.data.dir.MarkLoaded()
 	return n.data.dir.WriteCleanShutdown(n.member.Epoch())
 }

@@ -118,7 +118,7 @@ func TestF13_DamageToMetadataNeverCostsData(t *testing.T) {
 	}
 	victims := []string{
 		"metadata.db", "meta.properties", "recovery-point-offset-checkpoint", "log-start-offset-checkpoint",
-		"replication-offset-checkpoint", ".kafka_cleanshutdown", "topic07-0/partition.metadata",
+		"replication-offset-checkpoint", ".kafka_cleanshutdown", "tidemark.closed-logs", "topic07-0/partition.metadata",
 		"topic07-0/leader-epoch-checkpoint",
 	}
 	for _, victim := range victims {

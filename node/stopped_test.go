@@ -110,8 +110,11 @@ func TestU08_AToolThatTakesAStoppedDirectoryPutsTheJournalBackFirst(t *testing.T
 	require.FileExists(t, marker)
 	flushed, visible, start := stopped.Checkpointed("orders-3")
 	require.Equal(t, [3]int64{3, 3, 0}, [3]int64{flushed, visible, start})
+	closed := filepath.Join(dir, "tidemark.closed-logs")
+	require.FileExists(t, closed)
 	require.NoError(t, stopped.BeforeChange())
 	require.NoFileExists(t, marker)
+	require.NoFileExists(t, closed, "it is of logs that are about to be changed")
 	require.NoError(t, stopped.Close())
 }
 

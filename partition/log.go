@@ -33,8 +33,10 @@ type Options struct {
 	// LeaderEpoch is the term of this node's leadership, at least 0. It is written into each batch.
 	LeaderEpoch int32
 
-	// Clean says that the log was closed cleanly: no record is read at open.
-	Clean bool
+	// Clean says that the log was closed cleanly. Then hardly a record is read at open, and none if Summary is what
+	// [Log.Summary] returned then; it may be nil.
+	Clean   bool
+	Summary *kafkalog.Summary
 
 	// What the checkpoints of the data directory say, or -1: offsets that are flushed, the high watermark, and the first
 	// offset that may be read. Unless the log follows the page cache, or did, everything below the high watermark is
@@ -105,6 +107,7 @@ func Open(o Options) (*Log, error) {
 	under, err := kafkalog.Open(o.Env, o.Dir, kafkalog.Options{
 		Config:        s.logConfig(o.Maintainer.producerExpiry()),
 		Clean:         o.Clean,
+		Summary:       o.Summary,
 		RecoveryPoint: s.proven(o),
 		HighWatermark: o.HighWatermark,
 		LogStart:      o.LogStart,
@@ -352,6 +355,16 @@ func (l *Log) closedFiles(done kafkalog.Closed) error {
 		failed = errors.Join(failed, l.storageError("close", done.Close, true))
 	}
 	return failed
+}
+
+// Summary returns what lets a start after a clean stop open the log without reading a record, once it is closed. It is false
+// if there is no such thing.
+func (l *Log) Summary() (*kafkalog.Summary, bool) {
+	files, ok := l.store.(*kafkalog.Log)
+	if !ok {
+		return nil, false
+	}
+	return files.Summary()
 }
 
 func (l *Log) discardFiles(retire func() (string, error)) error {
