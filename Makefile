@@ -7,7 +7,7 @@ FUZZTIME ?= 60s
 CUTS    ?= 100
 CUTS_SEED ?= $(shell date +%s)
 
-.PHONY: build release test cuts lint interop bench bench-kafka bench-flusher nightly fuzz clean
+.PHONY: build release test cuts starts lint interop bench bench-kafka bench-flusher nightly fuzz clean
 
 build: ## bin/tidemark, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tidemark ./cmd/tidemark
@@ -21,6 +21,9 @@ test: ## unit, property, fault and crash tests with the race detector; under ten
 
 cuts: ## 100 power cuts of the whole server under load, others each time; CUTS=10000 is the full count, CUTS_SEED=n repeats a run
 	NODE_POWER_CUTS=$(CUTS) NODE_POWER_CUTS_SEED=$(CUTS_SEED) $(GO) test -count=1 -timeout 3h -run PowerCutsUnderLoad ./node/
+
+starts: ## a start after kill -9 with 128 GiB of records, of which it reads the active segments; takes 2 GiB of a disk
+	./scripts/starts.sh
 
 lint: ## formatting, vet, and the rules of the house
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \

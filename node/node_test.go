@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"strings"
 	"testing"
@@ -19,7 +20,12 @@ import (
 	"github.com/tidemark-io/tidemark/vfs/memfs"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childDir); dir != "" {
+		os.Exit(serveUntilKilled(dir))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // patience bounds what a test waits for when something is wrong.
 const patience = 5 * time.Minute

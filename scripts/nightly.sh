@@ -16,7 +16,7 @@ STREAM_KILLS=${STREAM_KILLS:-50}
 TAKEOVERS=${TAKEOVERS:-20}
 LIVES=${LIVES:-12}
 RESTARTS=${RESTARTS:-10}
-STEPS=${STEPS:-tests models fuzz cuts ext4 kills wal streams s3 restarts interop}
+STEPS=${STEPS:-tests models fuzz cuts starts ext4 kills wal streams s3 restarts interop}
 
 report=docs/nightly.md
 {
@@ -90,6 +90,7 @@ step tests "all tests, race detector" "3 times" go test -race -count=3 -timeout 
 step models "model tests" "$CHECKS runs each" models
 step fuzz "fuzzing, every target" "$FUZZTIME each" make fuzz FUZZTIME="$FUZZTIME"
 step cuts "power cuts of the whole server under load" "$POWER_CUTS" cuts
+step starts "a start after kill -9, 100 partitions of 20 sealed segments" "64 MiB each" ./scripts/starts.sh --must
 step ext4 "power cuts of a real ext4, in an image" "all" ./scripts/ext4.sh --must
 step kills "kill -9 of the process under load; of a server whose groups rebalance" "$KILL_ROUNDS; 2 x ${GROUP_KILLS:-10}" kills
 step wal "the write-ahead log of streams against its model" "$WAL_RUNS" wal

@@ -36,7 +36,7 @@ func TestThePageOfProofsCountsAsTheScriptsDo(t *testing.T) {
 	row(kills, "twice "+number("scripts/nightly.sh", `GROUP_KILLS:-(\d+)`), "`interop/crash`")
 
 	steps := read(".ci/run")
-	for _, command := range []string{"make test", "make cuts", "scripts/ext4.sh", "make interop"} {
+	for _, command := range []string{"make test", "make cuts", "make starts", "scripts/ext4.sh", "make interop"} {
 		require.Contains(t, steps, command)
 	}
 }
