@@ -573,9 +573,9 @@ func TestF77_AnUncleanOpenReadsOnlyWhatMayBeUnflushed(t *testing.T) {
 func readsTheActiveSegment(t *testing.T, size int) {
 	source := newBench(t)
 	c := DefaultConfig()
-	c.SegmentBytes = 10 * int64(size)
+	c.SegmentBytes = max(5*int64(size)/2, 1<<20)
 	l := source.open(Options{Config: c})
-	for i := range 68 {
+	for i := range max(12, 8<<20/size+5) {
 		mustAppend(t, l, data{size: size, seed: i})
 	}
 	require.NoError(t, l.Sync())
