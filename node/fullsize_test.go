@@ -140,7 +140,9 @@ func TestF77_AStartAfterAKillReadsTheActiveSegmentsAndNoSealedOne(t *testing.T) 
 	ends, err := kadm.NewClient(c).ListEndOffsets(within(t), "orders")
 	require.NoError(t, err)
 	require.Len(t, ends["orders"], partitions)
-	ends.Each(func(o kadm.ListedOffset) { require.Equal(t, end+rounds, o.Offset, "partition %d: %v", o.Partition, o.Err) })
+	ends.Each(func(o kadm.ListedOffset) {
+		require.Equal(t, end+rounds, o.Offset, "partition %d: %v", o.Partition, o.Err)
+	})
 	c.Close()
 	require.NoError(t, n.Close(t.Context()))
 
