@@ -66,7 +66,8 @@ func Open(ctx context.Context, rawURL string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open object store %s: %w", name, err)
 	}
 	provider := providerURL(u)
-	bucket, err := blob.OpenBucket(ctx, provider.String())
+	// Google's library fetches tokens with this context for as long as the process runs, whatever else is opened.
+	bucket, err := blob.OpenBucket(context.WithoutCancel(ctx), provider.String())
 	if err != nil { // it repeats the URL
 		return nil, fmt.Errorf("open object store %s: %s", name, strings.ReplaceAll(err.Error(), provider.String(), name))
 	}
