@@ -47,7 +47,7 @@ func recordBatches(t *testing.T, l *Log) (whole []string) {
 
 func TestU08_ARepairAfterAPowerCutKeepsNoMoreThanAStartWould(t *testing.T) {
 	holes, segments := 0, 0
-	for seed := range uint64(400) {
+	for seed := range uint64(120) {
 		disk, written, proven := poweredOff(t, seed)
 		opened := makeBench(t, disk.Crash(memfs.CrashOptions{KeepUnsynced: 1}))
 		started, err := Open(opened.env, testDir, Options{Config: smallSegments(), Contiguous: true, RecoveryPoint: proven})
@@ -101,8 +101,8 @@ func TestU08_ARepairAfterAPowerCutKeepsNoMoreThanAStartWould(t *testing.T) {
 		require.NoError(t, opened.env.Close())
 		require.NoError(t, after.env.Close())
 	}
-	require.Greater(t, holes, 40)
-	require.Greater(t, segments, 20)
+	require.Greater(t, holes, 12)
+	require.Greater(t, segments, 6)
 }
 
 func TestARepairThatKnowsNothingOfTheStopKeepsWhatFollowsADamage(t *testing.T) {
