@@ -23,12 +23,15 @@ type closedKey struct {
 }
 
 // readClosedLogs reads what the logs were when the last process closed them. That only makes starts quicker, so a damaged
-// file is kept aside, and the logs are looked at. One that a newer version wrote is refused. It goes with the marker of the
-// clean stop, without which nothing in it is believed.
+// file is kept aside if there is room, and the logs are looked at. One that a newer version wrote is refused. It goes with the
+// marker of the clean stop, without which nothing in it is believed.
 func (d *dataDir) readClosedLogs() error {
 	closed, err := d.closedLogs()
 	if isSpoilt(err) || errors.Is(err, errSpoiltSummary) {
-		return d.keep(d.path, closedLogsFile, err)
+		if err := d.keep(d.path, closedLogsFile, err); err != nil {
+			d.log.Warn("a damaged file is ignored", "error", err)
+		}
+		return nil
 	}
 	d.closed = closed
 	return err

@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -239,6 +240,18 @@ func TestF37_ClosedLogsAreNotBelievedOfADirectoryThatWasReplaced(t *testing.T) {
 	m.Start()
 	require.Positive(t, read.Load())
 	requireRecords(t, m, acked, "the copy")
+}
+
+// A full disk has no room for what is kept of a damaged file, and the file only makes starts quicker.
+func TestF10_DamagedClosedLogsOnAFullDiskAreIgnored(t *testing.T) {
+	m, acked := withRecords(t)
+	m.Stop()
+	require.NoError(t, vfs.WriteFileAtomic(m.FS, closedLogsFile, []byte("nothing that was ever written")))
+	m.Wrap = func(base vfs.FS) vfs.FS {
+		return faultfs.New(base, faultfs.FailMatching(faultfs.OpCreate, nodetest.DataDir+"/quarantine.*", syscall.ENOSPC))
+	}
+	m.Start()
+	requireRecords(t, m, acked, "a damaged file")
 }
 
 func TestANewerFileOfClosedLogsIsRefusedAndLeft(t *testing.T) {
