@@ -45,7 +45,8 @@ type hole struct {
 	reason          string
 }
 
-// firstHole returns the first hole at or above an offset.
+// firstHole returns the first hole at or above an offset. A batch that is put right is none, though a start cuts the log at it:
+// its producer finds its records there.
 func (s *repairSegment) firstHole(proven int64) (hole, bool) {
 	for i := range s.regions {
 		if g := &s.regions[i]; !g.isPutRight() && g.first >= proven {
