@@ -176,6 +176,35 @@ func TestMP9_AHolderThatWasPausedStopsWhenAnotherOneHasRegistered(t *testing.T) 
 	})
 }
 
+// hinted is a backend whose hints that there are entries are a test's to give.
+type hinted struct {
+	meta.Backend
+	hints chan struct{}
+}
+
+func (h hinted) Notify() <-chan struct{} { return h.hints }
+
+// TestMP9_ALeadIsConfirmedByAllThatIsInTheLog: a process that has not read yet who the coordinator is waits until it has.
+func TestMP9_ALeadIsConfirmedByAllThatIsInTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		storage, hints := metatest.NewMemory("c"), make(chan struct{})
+		m, first := joinOver(t, deaf{hinted{storage.Join(), hints}}, meta.Options{Node: 1})
+		require.NoError(t, m.RaiseLevel(t.Context(), meta.LevelStreams))
+		pass(tick)
+		_, second := joinOver(t, storage.Join(), meta.Options{Node: 2})
+		require.True(t, storage.Expire(meta.LeaseKey))
+		pass(tick)
+		require.Equal(t, meta.Coordinator{Epoch: 2, Node: 2}, second.View().Coordinator())
+		require.True(t, first.Leads(), "as far as it knows")
+		confirmed := make(chan error, 1)
+		go func() { confirmed <- first.ConfirmLead(t.Context()) }()
+		pass(time.Minute)
+		require.Empty(t, confirmed)
+		hints <- struct{}{}
+		require.ErrorIs(t, <-confirmed, meta.ErrNotLeading)
+	})
+}
+
 // TestMP9_WhoLosesTheRaceLooksAgain: the second gains the lease and registers while the first's registration is under way.
 func TestMP9_WhoLosesTheRaceLooksAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
