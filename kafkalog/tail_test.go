@@ -2,11 +2,14 @@ package kafkalog
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tidemark-io/tidemark/vfs"
+	"github.com/tidemark-io/tidemark/vfs/faultfs"
+	"github.com/tidemark-io/tidemark/vfs/memfs"
 )
 
 // tailOf is the tail without what a test cannot compare.
@@ -48,21 +51,30 @@ func TestTheUnsyncedTailIsWhatNoSyncCovered(t *testing.T) {
 }
 
 func TestThereIsNoUnsyncedTailWhileMoreThanOneFileIsToBeSynced(t *testing.T) {
-	b := newBench(t)
+	disk := faultfs.New(memfs.New(), nil)
+	b := newBenchOn(t, disk)
 	l := b.open(Options{})
 	mustAppend(t, l, data{})
 	require.NoError(t, l.Sync())
+	looked := make(chan struct{}) // until it is closed the sealed file is not synced in the background
+	look := sync.OnceFunc(func() { close(looked) })
+	defer look()
+	disk.SetInjector(faultfs.When(faultfs.Matching(faultfs.OpSync, "*.log"), faultfs.Always(faultfs.Fault{
+		Hook: func() { <-looked },
+	})))
+	mustAppend(t, l, data{})
 	rolled, err := l.Roll()
 	require.NoError(t, err)
 	require.True(t, rolled)
 	mustAppend(t, l, data{})
 	_, ok := l.UnsyncedTail()
+	look()
 	require.False(t, ok, "the new file's name is not durable, nor perhaps the old file")
 
 	_, err = l.SyncTo()
 	require.NoError(t, err)
 	tail, _ := tailOf(t, l)
-	require.Equal(t, Tail{Base: 1, Position: l.Size() / 2, End: 2}, tail)
+	require.Equal(t, Tail{Base: 2, Position: l.Size() / 3, End: 3}, tail)
 
 	l.Fence()
 	_, ok = l.UnsyncedTail()
