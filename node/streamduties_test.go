@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -317,6 +318,53 @@ func TestANodeAloneKeepsTheLeaseWhateverItsBucketDoes(t *testing.T) {
 	require.True(t, n.log.Leads())
 	require.Empty(t, left)
 	store.SetInjector(nil)
+}
+
+// TestNodesThatCannotReachTheBucketLeaveTheLeaseToEachOtherEverMoreRarely: and when they reach it again one holds it soon.
+func TestNodesThatCannotReachTheBucketLeaveTheLeaseToEachOtherEverMoreRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		storage, bucket := metatest.NewMemory("c"), mem.NewBucket(time.Now)
+		var nodes []*streamNode
+		var stores []*faultstore.Store
+		var left []<-chan observe.LeaseLeftEvent
+		for id := range int32(2) {
+			l, err := meta.Open(t.Context(), storage.Join(), meta.Options{Node: id})
+			require.NoError(t, err)
+			m, err := meta.Join(t.Context(), l, meta.MemberOptions{Node: id, Announce: true})
+			require.NoError(t, err)
+			store := faultstore.New(bucket.Open(), nil)
+			n := &streamNode{log: l, streams: newStreams(l, m, streamOptions{
+				open: func(context.Context) (objstore.Store, error) { return store, nil }, config: stream.DefaultConfig(),
+			})}
+			nodes, stores, left = append(nodes, n), append(stores, store), append(left, hearLease(n))
+			e, err := n.get(t.Context())
+			require.NoError(t, err)
+			write(t, e)
+		}
+		faults := func(in faultstore.Injector) {
+			for _, s := range stores {
+				s.SetInjector(in)
+			}
+		}
+		leads := func() bool { return nodes[0].log.Leads() || nodes[1].log.Leads() }
+
+		faults(faultstore.When(faultstore.Matching(objstore.OpHead, bucketPrefix+"*"), faultstore.Always(faultstore.Fault{Err: objstore.ErrTransient})))
+		for pause := firstPause; pause <= lastPause; pause *= 2 {
+			for _, l := range left {
+				require.Equal(t, pause, (<-l).Pause)
+			}
+		}
+		for _, l := range left {
+			require.Equal(t, lastPause, (<-l).Pause, "it grows no more")
+		}
+		require.False(t, leads())
+		faults(nil)
+		time.Sleep(askStore + 2*lookForDead)
+		require.True(t, leads())
+		for _, n := range nodes {
+			n.stop(t)
+		}
+	})
 }
 
 // watchedClaims says when it is asked who lives.
