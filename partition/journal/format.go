@@ -43,10 +43,11 @@ import (
 //	          └──────────┴───────────┴────────┴──────────────┴──────────┴─────────┘
 //	                                  of the records in bytes   in the segment's file
 //
-// The header is durable before the first round is written. Each time that a side is begun its rounds get the next generation,
-// from one that was drawn for the file, and sequences from 0; the side with the lower generation is the older one. A side is its rounds of one generation whose
-// sequences follow each other. Where one is not there in whole the side ends: a round is begun only when the one before it is
-// durable, so no later one can be there, and one that is says that the file was damaged.
+// The header is durable before the first round is written. Before a side is begun again its first sector is zeros,
+// durably. Each time that a side is begun its rounds get the next generation, from one that was drawn for the file, and
+// sequences from 0; the side with the lower generation is the older one. A side is its rounds of one generation whose
+// sequences follow each other. Where one is not there in whole the side ends: a round is begun only when the one before
+// it is durable, so no later one can be there, and one that is says that the file was damaged.
 //
 // A file of records that were set aside is such a file with a single side, written at once. It ends where its side does.
 //

@@ -161,6 +161,38 @@ func TestASideIsBegunAgainOnlyOnceItIsFree(t *testing.T) {
 	require.Empty(t, read(t, m, recordFile(0)), "what the side held before counts no more")
 }
 
+// A power cut keeps any sectors of the first round that is written over older ones.
+func TestAPowerCutWhileASideIsBegunAgainIsNotTakenForDamage(t *testing.T) {
+	for seed := range uint64(60) {
+		m := newFS(t)
+		durable(t, m, 0)
+		disk := faultfs.New(m, nil)
+		w := journal.NewWriter(journal.Options{FS: disk, Dir: "data", Bytes: smallest})
+		side := addRound(t, w, piece(0, 0, "a"))
+		for range 20 {
+			addRound(t, w, piece(0, 0, "a"))
+		}
+		next := exhaust(t, w, side)
+		w.Free(side)
+		for { // until the other one is full, too
+			begun, err := w.Begin(4000)
+			require.NoError(t, err)
+			if begun != next {
+				break
+			}
+			addRound(t, w, piece(0, 0, strings.Repeat("x", 4000)))
+		}
+		e := piece(0, 0, strings.Repeat("y", 3900))
+		require.NoError(t, w.Add(e, len(e.Records), func(dst []byte) ([]byte, error) { return append(dst, e.Records...), nil }))
+		disk.SetInjector(faultfs.When(func(op faultfs.Op) bool { return op.Kind == faultfs.OpSync }, faultfs.Always(faultfs.Fault{Err: memfs.ErrKilled})))
+		require.ErrorIs(t, w.Commit(), memfs.ErrKilled)
+		m.Kill()
+		m = m.Crash(memfs.CrashOptions{Seed: seed, KeepUnsynced: 0.5, Torn: true})
+		_, err := journal.Replay(options(m))
+		require.NoError(t, err, "seed %d", seed)
+	}
+}
+
 func TestLaterRoundsWinWhicheverSideTheyAreIn(t *testing.T) {
 	m := newFS(t)
 	w := newWriter(t, m)

@@ -131,11 +131,27 @@ func (w *Writer) turn() error {
 	if w.Full() {
 		return ErrFull
 	}
+	if err := w.clear(1 - w.side); err != nil {
+		return w.fail(err)
+	}
 	w.begun, w.side, w.end, w.sequence = true, 1-w.side, 0, 0
 	w.generation++
 	w.holds[w.side] = sideRounds{generation: w.generation}
 	w.used[w.side].Store(true)
 	return nil
+}
+
+// clear makes a side that holds rounds begin with none, durably, before the first new one is written over them. A power cut might
+// otherwise keep the end of that write and not its beginning: what precedes it would be whole rounds, and what follows it too,
+// which is what damage looks like.
+func (w *Writer) clear(side int) error {
+	if w.holds[side].rounds == 0 {
+		return nil
+	}
+	if _, err := w.file.WriteAt(make([]byte, sectorSize), sectorSize+int64(side)*w.sideSize); err != nil {
+		return err
+	}
+	return w.file.Sync()
 }
 
 // Size is how many bytes the entries of the round take so far.
