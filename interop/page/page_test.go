@@ -150,7 +150,7 @@ func TestThePageSaysWhatIsWrong(t *testing.T) {
 	trouble := admin.Readiness{Ready: true, Phase: "serving", Failed: []string{"orders-1"}, Warnings: []string{"producers are refused: the disk is nearly full"}}
 	dom, _ = browse(t, serve(t, &scripted{ready: trouble}), "--dump-dom")
 	require.Equal(t, "serving, with problems", inside(t, dom, "state"))
-	require.Equal(t, "producers are refused: the disk is nearly fullThese partitions take no records: orders-1", inside(t, dom, "notes"))
+	require.Equal(t, "producers are refused: the disk is nearly fullThese partitions accept no records: orders-1", inside(t, dom, "notes"))
 }
 
 func TestThePageOfARealServerIsReadableInLightAndDark(t *testing.T) {
