@@ -223,7 +223,8 @@ func home(t *kmsg.ProduceRequestTopic, p *kmsg.ProduceRequestTopicPartition, of 
 	if n := len(t.Topic); n > 0 {
 		spread += uint32(t.Topic[n-1])
 	}
-	return int(spread % uint32(of))
+	const mix = 0x9E3779B1 // 2^32 by the golden ratio, so that a request for every second partition is spread too
+	return int(spread * mix >> 16 % uint32(of))
 }
 
 // appendOne appends one batch, unless err says that it was already refused.

@@ -87,3 +87,17 @@ func TestAPanicAmidManyPartitionsEndsItsConnectionOnly(t *testing.T) {
 	require.Contains(t, string(r.events.panics[0].Stack), "faultyBackend", "the stack is that of the panic")
 	r.stillThere()
 }
+
+func TestPartitionsAreSpreadOverAppendersWhicheverOfThemARequestNames(t *testing.T) {
+	for _, step := range []int32{1, 2, 3, 4, 8} {
+		for _, of := range []int{2, 3, 4, 8} {
+			got := make([]int, of)
+			for i := range int32(400) {
+				got[home(&kmsg.ProduceRequestTopic{Topic: "t"}, &kmsg.ProduceRequestTopicPartition{Partition: i * step}, of)]++
+			}
+			for _, n := range got {
+				require.InDelta(t, 400/of, n, float64(200/of), "every %d. partition over %d: %v", step, of, got)
+			}
+		}
+	}
+}
